@@ -1,0 +1,91 @@
+"""Releases of NVIDIA Megatron-Bridge: their order, their names, and how a version text resolves to one.
+
+A *release* is a line such as 0.6; a *patch* is one published package such as 0.6.2. Rules speak of releases; the few
+places where two patches of one release differ ask for the patch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import total_ordering
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release line. Ordered by time: ``R03 < R06 < NIGHTLY``."""
+
+    rank: int
+    name: str
+    newest_patch: str
+
+    def __lt__(self, other: Release) -> bool:
+        return self.rank < other.rank
+
+    def __str__(self) -> str:
+        return self.name
+
+
+R03 = Release(3, "0.3", "0.3.1")
+R04 = Release(4, "0.4", "0.4.2")
+R05 = Release(5, "0.5", "0.5.1")
+R06 = Release(6, "0.6", "0.6.2")
+R07 = Release(7, "0.7", "0.7")
+NIGHTLY = Release(99, "nightly", "nightly")
+
+RELEASES: tuple[Release, ...] = (R03, R04, R05, R06, R07, NIGHTLY)
+#: The newest release that is published as a package; assumed when nothing names one. 0.7 is documented, not published.
+DEFAULT = R06
+
+_BY_NAME = {release.name: release for release in RELEASES}
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+.]?(?:rc|a|b|dev|post).*)?$")
+
+
+class UnknownReleaseError(ValueError):
+    """The text names no release that mbpack knows; the message says which it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A release as somebody named it: the line, the patch that is meant, and the text that was written."""
+
+    release: Release
+    patch: str
+    text: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether a patch was named (``0.6.2``) rather than a line (``0.6``), for which the newest patch is assumed."""
+        return self.text != self.release.name
+
+
+def version_of(release: Release) -> Version:
+    """The newest patch of a release line."""
+    return Version(release, release.newest_patch, release.name)
+
+
+def parse_version(text: str) -> Version:
+    """Resolve ``0.6``, ``0.6.2``, ``v0.6.0``, ``0.7.0rc1`` or ``nightly``.
+
+    Raises:
+        UnknownReleaseError: with one line that says what was given and what is known.
+    """
+    text = text.strip()
+    known = ", ".join(release.name for release in RELEASES)
+    if text.lower() in ("nightly", "main"):
+        return Version(NIGHTLY, "nightly", "nightly")
+    match = _VERSION.match(text)
+    if not match:
+        raise UnknownReleaseError(f"{text!r} is not a Megatron-Bridge release (known: {known})")
+    line = f"{match[1]}.{match[2]}"
+    if line in ("0.1", "0.2"):
+        raise UnknownReleaseError(
+            f"Megatron-Bridge {text} is older than what mbpack knows (known: {known}). Before 0.3 packed data cannot be "
+            "combined with context parallelism at all (cp/packed-unsupported-pre03): upgrade to 0.5.1 or later"
+        )
+    release = _BY_NAME.get(line)
+    if release is None:
+        raise UnknownReleaseError(f"Megatron-Bridge {text} is not known to this version of mbpack (known: {known})")
+    patch = f"{line}.{match[3]}" if match[3] else release.newest_patch
+    return Version(release, patch, f"{line}.{match[3]}" if match[3] else line)
