@@ -1,0 +1,192 @@
+"""What every recipe function of a release returns, without calling it.
+
+The data lie in `data/recipes-<release>.tsv`, one recipe a line, found by a byte search:
+
+    <name> TAB {"from": recipe, "unset": [...], "set": {path: value}}
+
+A recipe is stored as its difference to another one. Paths are dotted and spelled as the release spells them; this
+module gives them their canonical names. `<path>._target_` says which class the object at `path` has. Paths that start
+with "@" are about the recipe itself.
+
+0.3 to 0.6 were harvested by calling every recipe of the package (`tools/harvest.py`) and hold all values in which the
+returned object differs from the class defaults; 0.7 comes from the development tree and holds the values that matter
+for packing, batches and topology (`Recipe.complete` tells which).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mbpack.facts.keys import RENAMES, path_in
+from mbpack.facts.releases import RELEASES
+from mbpack.facts.schema import Opaque, read_data
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One recipe function and the configuration it returns.
+
+    `values`: canonical dotted path (0.6 names) -> value. Settings of a nested Megatron-Core config are under
+    `model.transformer.`. An object is there twice: whole under its own path, as `{"_target_": import path, ...}`, and
+    field by field below it. A path that is missing has the class default when `complete`, else it is not known.
+    `likely`: paths whose value is not set by the recipe's code but inferred (a conversion, a model card).
+    `gpus`: the GPU count in the recipe's name. `unavailable`: why calling the recipe fails, if it does.
+    """
+
+    name: str
+    release: str
+    module: str | None
+    values: Mapping[str, Any]
+    likely: frozenset[str]
+    dataset_class: str | None
+    model_class: str | None
+    hf_id: str | None
+    peft: str | None
+    gpus: int | None
+    perf: bool
+    complete: bool
+    unavailable: str | None
+
+    def holds(self, path: str) -> bool:
+        """Whether the recipe has an object (not null) at a canonical path."""
+        value = self.values.get(path)
+        return isinstance(value, Mapping) and "_target_" in value
+
+    @property
+    def family(self) -> str | None:
+        """The slug of the model family (`mbpack.facts.families`), None when it belongs to none."""
+        from mbpack.facts import families
+
+        return families.family_name(self.module, self.model_class, self.hf_id)
+
+
+def _data(release_name: str) -> bytes:
+    return _read("0.7" if release_name == "nightly" else release_name)
+
+
+@functools.cache
+def _read(release_name: str) -> bytes:
+    return read_data(f"recipes-{release_name}.tsv")
+
+
+def _body(data: bytes, name: str) -> Any:
+    start = data.find(b"\n" + name.encode() + b"\t")
+    if start < 0:
+        return None
+    start = data.index(b"\t", start) + 1
+    return json.loads(data[start : data.index(b"\n", start)])
+
+
+@functools.cache
+def _aliases(release_name: str) -> Mapping[str, str]:
+    found: Mapping[str, str] = _body(_data(release_name), ".aliases")
+    return found
+
+
+def _stored(data: bytes, name: str) -> dict[str, Any] | None:
+    body = _body(data, name)
+    if body is None:
+        return None
+    values = (_stored(data, body["from"]) or {}) if "from" in body else {}
+    for path in body.get("unset", ()):
+        values.pop(path, None)
+    values.update(body["set"])
+    return values
+
+
+@functools.cache
+def _renames(release_name: str) -> tuple[tuple[str, str], ...]:
+    """(name in this release, canonical name) of the keys that have another name here."""
+    release = next(r for r in RELEASES if r.name == release_name)
+    return tuple((r.old, r.new) for r in RENAMES if path_in(release, r.new) == r.old)
+
+
+def _canonical(path: str, renames: Sequence[tuple[str, str]]) -> str:
+    for old, new in renames:
+        if path == old or path.startswith(old + "."):
+            return new + path[len(old) :]
+    return path
+
+
+def _decode(value: Any) -> Any:
+    return Opaque(value["~"]) if type(value) is dict and len(value) == 1 and "~" in value else value
+
+
+@functools.lru_cache(maxsize=64)
+def find(release_name: str, name: str) -> Recipe | None:
+    """The recipe of that name in "0.3" ... "nightly"; old names are followed. None when the release has none."""
+    if not re.fullmatch(r"[\w:]+", name):
+        return None
+    data = _data(release_name)
+    stored = _stored(data, name)
+    if stored is None:
+        current = _aliases(release_name).get(name)
+        stored = _stored(data, current) if current else None
+        if stored is None or current is None:
+            return None
+        name = current
+    renames = _renames(release_name)
+    values: dict[str, Any] = {}
+    objects: list[str] = []
+    for path, raw in stored.items():
+        if path[0] == "@":
+            continue
+        path = _canonical(path, renames)
+        values[path] = _decode(raw)
+        if path.endswith("._target_"):
+            objects.append(path[:-9])
+    for path in sorted(objects, key=len):
+        values[path] = {}
+    for path, value in list(values.items()):  # every object again as a whole
+        owner, _, field = path.rpartition(".")
+        if owner in values and owner in objects:
+            values[owner][field] = value
+    if "dataset.sequence_length" in values:
+        values.setdefault("dataset.seq_length", values["dataset.sequence_length"])
+    return Recipe(
+        name=name,
+        release=release_name,
+        module=stored.get("@module"),
+        values=values,
+        likely=frozenset(_canonical(path, renames) for path in stored.get("@likely", ())),
+        dataset_class=stored.get("@dataset_class"),
+        model_class=stored.get("@model_class"),
+        hf_id=stored.get("@hf_id"),
+        peft=stored.get("@peft"),
+        gpus=stored.get("@gpus"),
+        perf=bool(stored.get("@perf")),
+        complete=bool(stored.get("@complete", True)),
+        unavailable=stored.get("@unavailable"),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _names(release_name: str) -> tuple[str, ...]:
+    lines = _data(release_name).split(b"\n")[2:-1]
+    return tuple(sorted(line[: line.index(b"\t")].decode() for line in lines))
+
+
+def names(release_name: str) -> list[str]:
+    """All recipe names of a release, sorted; performance recipes that share a name carry the prefix "perf:"."""
+    return list(_names(release_name))
+
+
+def suggest(release_name: str, text: str, n: int = 3) -> list[str]:
+    """Up to `n` recipe names that a misspelled `text` may have meant, best first."""
+    import difflib
+
+    known = [*_names(release_name), *_aliases(release_name)]
+    close = difflib.get_close_matches(text, known, n=4 * n, cutoff=0.6) or search(release_name, text.replace("_", " "))
+    found = dict.fromkeys(_aliases(release_name).get(name, name) for name in close)
+    return list(found)[:n]
+
+
+def search(release_name: str, words: str) -> list[str]:
+    """Recipe names that contain every word (case does not matter), shortest first; for search as you type."""
+    parts = words.lower().split()
+    return sorted((n for n in _names(release_name) if all(p in n.lower() for p in parts)), key=lambda n: (len(n), n))

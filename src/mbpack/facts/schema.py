@@ -1,0 +1,259 @@
+"""Fields, defaults, classes and import paths of every release's configuration.
+
+The data come from the installed packages (`tools/harvest.py`; 0.7 and nightly from the development tree) and lie in
+`data/schema-<release>.tsv`, one class a line, found by a byte search so that only the classes asked for are parsed:
+
+    <class> TAB <import path> TAB <kind> TAB {"parent": class, "lacks": [...], "fields": {name: [type, default, init]}}
+
+A class is stored as its difference to `parent`. An entry without a default is a required field; a default that is not
+plain data is stored as `{"~": text}`. Lines that start with a dot hold what belongs to the release as a whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from mbpack.facts import releases
+
+DATA: Final = os.path.join(os.path.dirname(__file__), "data")
+RELEASES: Final = tuple(release.name for release in releases.RELEASES)
+
+
+class _NoDefault:
+    """The type of NO_DEFAULT."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NO_DEFAULT"
+
+
+NO_DEFAULT: Final = _NoDefault()
+
+
+class Opaque(NamedTuple):
+    """A default that plain data cannot express, described by `text` ("<object RNGConfig>", "<callable silu>")."""
+
+    text: str
+
+
+class Field(NamedTuple):
+    """A configuration field: its type as text, its default (or NO_DEFAULT), and whether the constructor takes it."""
+
+    type: str
+    default: Any
+    init: bool
+
+
+def _field(entry: list[Any]) -> Field:
+    default: Any = entry[1] if len(entry) > 1 else NO_DEFAULT
+    if type(default) is dict and "~" in default:
+        text = default["~"]
+        default = NO_DEFAULT if text is None else Opaque(text)
+    return Field(entry[0], default, len(entry) < 3)
+
+
+class _Fields(Mapping[str, Field]):
+    """Fields of one class, each turned into a `Field` when it is asked for."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[str, list[Any]]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> Field:
+        return _field(self._entries[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def read_data(name: str) -> bytes:
+    """The bytes of one data file."""
+    with open(os.path.join(DATA, name), "rb") as file:
+        return file.read()
+
+
+class Schema:
+    """The configuration classes of one release. Obtain it with `schema(release)`; every answer is cached."""
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self._data = read_data(f"schema-{'0.7' if release == 'nightly' else release}.tsv")
+        self._added: Mapping[str, Mapping[str, list[Any]]] = self._meta("nightly") if release == "nightly" else {}
+        self._raw: dict[str, dict[str, list[Any]] | None] = {}
+        self._fields: dict[str, Mapping[str, Field] | None] = {}
+
+    def _meta(self, key: str) -> Any:
+        start = self._data.index(f"\n.{key}\t".encode()) + len(key) + 3
+        return json.loads(self._data[start : self._data.index(b"\n", start)])
+
+    def _line(self, cls: str) -> list[bytes] | None:
+        start = self._data.find(b"\n" + cls.encode() + b"\t")
+        if start < 0 or not cls or cls[0] == ".":
+            return None
+        return self._data[start + 1 : self._data.index(b"\n", start + 1)].split(b"\t", 3)
+
+    def _entries(self, cls: str) -> dict[str, list[Any]] | None:
+        if cls not in self._raw:
+            line = self._line(cls)
+            found: dict[str, list[Any]] | None = None
+            if line is not None:
+                body = json.loads(line[3])
+                found = dict(self._entries(body["parent"]) or {}) if "parent" in body else {}
+                for name in body.get("lacks", ()):
+                    found.pop(name, None)
+                found.update(body["fields"])
+                found.update(self._added.get(cls, {}))
+            self._raw[cls] = found
+        return self._raw[cls]
+
+    @functools.cached_property
+    def packages(self) -> Mapping[str, str]:
+        """Versions of the packages the data were taken from; empty for a development tree."""
+        head = self._data[: self._data.index(b"\n")].split(b"\t", 1)[1]
+        found: Mapping[str, str] = json.loads(head)["packages"]
+        return found
+
+    @functools.cached_property
+    def sections(self) -> Mapping[str, Field]:
+        """The sections of the container (`train`, `model`, ...)."""
+        return _Fields(self._meta("sections"))
+
+    @functools.cached_property
+    def _section_classes(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self._meta("section_classes")
+        return found
+
+    def section_class(self, section: str) -> str | None:
+        """The class of a section when there is one (`TrainingConfig` for `train`); None for model, dataset and peft."""
+        return self._section_classes.get(section)
+
+    def fields(self, cls: str) -> Mapping[str, Field] | None:
+        """All fields of a class by its short name; None when the release has no such configuration class."""
+        if cls not in self._fields:
+            entries = self._entries(cls)
+            self._fields[cls] = None if entries is None else _Fields(entries)
+        return self._fields[cls]
+
+    def attributes(self, cls: str) -> frozenset[str]:
+        """Names that are no fields but exist on the object (properties, methods): an override may set them upstream."""
+        line = self._line(cls)
+        if line is None:
+            return frozenset()
+        body = json.loads(line[3])
+        own = frozenset(body.get("attributes", ()))
+        return own
+
+    def nested_transformer(self, cls: str) -> bool:
+        """Whether the Megatron-Core settings of this model class live in a nested `transformer`."""
+        return "transformer" in (self.fields(cls) or ())
+
+    def transformer_class(self, cls: str) -> str | None:
+        """The class of that nested `transformer`; None when the model class has none."""
+        return "TransformerConfig" if self.nested_transformer(cls) else None
+
+    def path(self, cls: str) -> str | None:
+        """The import path that `_target_` must have in this release; None for an unknown class."""
+        line = self._line(cls)
+        return None if line is None else line[1].decode()
+
+    def kind(self, cls: str) -> str | None:
+        """One of "section", "model", "dataset", "peft", "nested" (specs, sources, ...); None for an unknown class."""
+        line = self._line(cls)
+        return None if line is None else line[2].decode()
+
+    def class_of(self, target: str) -> str | None:
+        """The short class name behind a `_target_` path when exactly that path can be imported in this release."""
+        end = self._data.find(b"\t" + target.encode() + b"\t")
+        if end >= 0:
+            return self._data[self._data.rindex(b"\n", 0, end) + 1 : end].decode()
+        found = self._aliases.get(target)
+        return found if isinstance(found, str) else None
+
+    @functools.cached_property
+    def _aliases(self) -> Mapping[str, str]:
+        return {
+            f"{module}.{name}": cls for module, names in self._meta("aliases").items() for name, cls in names.items()
+        }
+
+    @functools.cached_property
+    def _any_model(self) -> frozenset[str]:
+        return frozenset(self._meta("model_fields")).union(*self._added.values())
+
+    @functools.cached_property
+    def _any_dataset(self) -> frozenset[str]:
+        return frozenset(self._meta("dataset_fields")).union(*self._added.values())
+
+    def any_model_fields(self) -> Collection[str]:
+        """The union of the fields of all model classes."""
+        return self._any_model
+
+    def any_dataset_fields(self) -> Collection[str]:
+        """The union of the fields of all dataset classes."""
+        return self._any_dataset
+
+    @functools.cached_property
+    def enums(self) -> Mapping[str, Mapping[str, int]]:
+        """Enumerations a configuration may hold: name -> member -> value."""
+        found: Mapping[str, Mapping[str, int]] = self._meta("enums")
+        return found
+
+    @functools.cached_property
+    def mixed_precision_names(self) -> Collection[str]:
+        """The names `mixed_precision` accepts."""
+        names: Mapping[str, Any] = self._meta("mixed_precision")
+        return names.keys()
+
+    def mixed_precision(self, name: str) -> Mapping[str, Any] | None:
+        """Every field of the mixed-precision object that `name` stands for; None when the release lacks the name."""
+        sets = self._meta("mixed_precision").get(name)
+        if sets is None:
+            return None
+        values = {k: f.default for k, f in (self.fields("MixedPrecisionConfig") or {}).items()}
+        values.update(sets)
+        return values
+
+
+@functools.cache
+def schema(release_name: str) -> Schema:
+    """The schema of "0.3" ... "0.7" or "nightly" (0.7 plus the documented additions). Raises KeyError for others."""
+    if release_name not in RELEASES:
+        raise KeyError(f"no schema for release {release_name!r}")
+    return Schema(release_name)
+
+
+def releases_with(section: str, key: str) -> list[str]:
+    """The releases, oldest first, that know `section.key` on the section's class or on any model or dataset class."""
+    return [r for r in RELEASES if _knows(schema(r), section, key)]
+
+
+def classes_with(release_name: str, section: str, key: str) -> list[str]:
+    """The classes of the section that have the field, in the order of the data file."""
+    return [c for c in classes(release_name, section) if key in (schema(release_name).fields(c) or {})]
+
+
+def classes(release_name: str, kind: str) -> list[str]:
+    """All classes of a kind ("model", "dataset", "peft", "nested", "section") of a release."""
+    wanted = kind.encode()
+    lines = (line.split(b"\t", 3) for line in schema(release_name)._data.split(b"\n"))
+    return [line[0].decode() for line in lines if len(line) == 4 and line[2] == wanted]
+
+
+def _knows(known: Schema, section: str, key: str) -> bool:
+    if section == "model":
+        return key in known.any_model_fields()
+    if section == "dataset":
+        return key in known.any_dataset_fields()
+    cls = known.section_class(section)
+    return cls is not None and key in (known.fields(cls) or {})

@@ -1,0 +1,88 @@
+"""Write the data files of `mbpack.facts.data`.
+
+The files are line based so that a reader finds one class or one recipe by a byte search and parses only that line
+(the formats are described in `mbpack.facts.schema` and `mbpack.facts.recipes`, which read them). To stay small, a
+class or a recipe is stored as its difference to the entry it resembles most.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+MISSING = object()
+META = (
+    *("sections", "section_classes", "model_fields", "dataset_fields"),
+    *("enums", "mixed_precision", "nightly", "aliases", "modules"),
+)
+MAX_DEPTH = 3  # entries a reader has to parse for one class or recipe
+
+
+def compact(value: Any) -> str:
+    """JSON on one line, without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=False)
+
+
+def difference(parent: Mapping[str, Any], child: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What to set and what to take away to get from `parent` to `child`; nested mappings are compared whole."""
+    changed = {k: v for k, v in child.items() if k not in parent or not same(parent[k], v)}
+    return changed, [k for k in parent if k not in child]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality that tells 0 from False and 1.0 from 1."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and bool(a == b)
+
+
+def with_parents(
+    entries: Mapping[str, Mapping[str, Any]],
+) -> Iterable[tuple[str, str | None, dict[str, Any], list[str]]]:
+    """Yield (name, parent, changed keys, keys taken away); the parent is the earlier entry that resembles it most."""
+    depth: dict[str, int] = {}
+    for name, entry in entries.items():
+        best: tuple[int, str | None, dict[str, Any], list[str]] = (len(compact(entry)), None, dict(entry), [])
+        for other, levels in depth.items():
+            if levels < MAX_DEPTH:
+                changed, gone = difference(entries[other], entry)
+                size = len(compact(changed)) + len(compact(gone)) + len(other) + 8
+                if size < best[0]:
+                    best = (size, other, changed, gone)
+        depth[name] = 1 if best[1] is None else depth[best[1]] + 1
+        yield name, best[1], best[2], best[3]
+
+
+def write_schema(path: Path, dump: Mapping[str, Any]) -> None:
+    """Write `schema-<release>.tsv`. `dump` has release, packages, sections, classes, and what `META` lists."""
+    lines = [f"mbpack-schema 1\t{compact({'release': dump['release'], 'packages': dump['packages']})}"]
+    for key in META:
+        lines.append(f".{key}\t{compact(dump.get(key, {}))}")
+    classes = dump["classes"]
+    for name, parent, changed, gone in with_parents({n: c["fields"] for n, c in classes.items()}):
+        entry = classes[name]
+        body: dict[str, Any] = {"parent": parent} if parent else {}
+        if gone:
+            body["lacks"] = gone
+        if entry.get("attributes"):
+            body["attributes"] = entry["attributes"]
+        body["fields"] = changed
+        lines.append(f"{name}\t{entry['path']}\t{entry['kind']}\t{compact(body)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_recipes(path: Path, dump: Mapping[str, Any]) -> None:
+    """Write `recipes-<release>.tsv`. `dump` has release, packages, aliases, recipes (name -> path -> value)."""
+    lines = [f"mbpack-recipes 1\t{compact({'release': dump['release'], 'packages': dump['packages']})}"]
+    lines.append(f".aliases\t{compact(dump['aliases'])}")
+    for name, parent, changed, gone in with_parents(dump["recipes"]):
+        body: dict[str, Any] = {"from": parent} if parent else {}
+        if gone:
+            body["unset"] = gone
+        body["set"] = changed
+        lines.append(f"{name}\t{compact(body)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
