@@ -1,0 +1,169 @@
+"""A configuration file as OmegaConf would read it, with the place of every value."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import yaml
+
+from . import builder
+from .composer import MAX_DEPTH, TooDeep, compose
+from .items import Item, Problem, Span, walk
+from .merging import TooMany
+from .scalars import MISSING, Interpolation
+from .syntax import explain, places
+
+__all__ = ["MISSING", "Document", "Interpolation", "Item", "Problem", "Span", "parse", "walk"]
+
+MAX_BYTES: Final = 4_000_000
+"""Largest file read. A complete configuration with everything in it has about 50 kB."""
+
+_COMMENT: Final = re.compile(r"^[ \t]*(#.*?)[ \t\r]*$", re.MULTILINE)
+_OTHER_ENCODINGS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
+    (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
+    (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16"),
+    (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16"),
+)
+
+
+@dataclass(slots=True)
+class Document:
+    """One file.
+
+    path      where it came from, or None.
+    text      its characters, without a byte order mark, line ends as they are.
+    root      the mapping at the top (an empty one for an empty file); None if the text could not be read as a mapping.
+    problems  everything OmegaConf would object to, and a few notes, in order of writing.
+    encoding  the codec of the bytes; `bom` whether they start with its byte order mark; `newline` the first line end.
+    """
+
+    path: str | None
+    text: str
+    root: Item | None = None
+    problems: list[Problem] = field(default_factory=list)
+    encoding: str = "utf-8"
+    bom: bool = False
+
+    @property
+    def newline(self) -> str:
+        at = self.text.find("\n")
+        return "\r\n" if at > 0 and self.text[at - 1] == "\r" else "\n"
+
+    @property
+    def readable(self) -> bool:
+        """Whether OmegaConf would read the file."""
+        return self.root is not None and not any(problem.fatal for problem in self.problems)
+
+    def encode(self, text: str) -> bytes:
+        """Text as the bytes of this file: `encode(document.text)` gives back what was parsed."""
+        mark = "\ufeff" if self.bom else ""
+        return (mark + text).encode(self.encoding, "surrogateescape" if self.encoding == "utf-8" else "strict")
+
+    def comments(self) -> Iterator[tuple[int, str]]:
+        """Line number and text (from the ``#`` on) of every line that holds only a comment.
+
+        A ``#`` at the start of a line inside a block scalar or a quoted string is text, not a comment.
+        """
+        text = self.text
+        if "#" not in text:
+            return
+        strings: list[Span] | None = None
+        line, counted = 1, 0
+        for match in _COMMENT.finditer(text):
+            start = match.start(1)
+            line += text.count("\n", counted, start)
+            counted = start
+            if strings is None:
+                strings = self._long_strings()
+            if not any(span.start <= start < span.end for span in strings):
+                yield line, match[1]
+
+    def _long_strings(self) -> list[Span]:
+        """The places of quoted and block scalars of several lines."""
+        if self.root is None or not any(sign in self.text for sign in "|>'\""):
+            return []
+        spans = (item.span for _, item in walk(self.root) if item.quoted)
+        return [span for span in spans if span.line != span.end_line]
+
+
+def parse(data: bytes | str, path: str | None = None) -> Document:
+    """The document in the bytes (or text) of a file. Never raises; time and memory are bounded by the size."""
+    document = _decode(data, path)
+    if not document.problems:
+        _read(document)
+    return document
+
+
+def _decode(data: bytes | str, path: str | None) -> Document:
+    if isinstance(data, str):
+        bom = data.startswith("\ufeff")
+        document = Document(path, data[1:] if bom else data, bom=bom)
+    else:
+        document = _decode_bytes(data, path)
+    if len(data) > MAX_BYTES:
+        message = f"the file has more than {MAX_BYTES // 1_000_000} MB: this is not a configuration"
+        document.problems.append(Problem("too-large", message, Span(1, 1, 1, 1, 0, 0), True))
+    return document
+
+
+def _decode_bytes(data: bytes, path: str | None) -> Document:
+    for mark, codec, name in _OTHER_ENCODINGS:
+        if data.startswith(mark):
+            message = f"the file is saved as {name}: save it as UTF-8"
+            problem = Problem("encoding", message, Span(1, 1, 1, 1, 0, 0), True)
+            try:
+                return Document(path, data[len(mark) :].decode(codec), None, [problem], codec, True)
+            except UnicodeDecodeError:
+                return Document(path, data.decode("latin-1"), None, [problem], "latin-1")
+    bom = data.startswith(codecs.BOM_UTF8)
+    if bom:
+        data = data[len(codecs.BOM_UTF8) :]
+    try:
+        return Document(path, data.decode("utf-8"), bom=bom)
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8", "surrogateescape")
+        at = len(data[: error.start].decode("utf-8"))
+        message = f"the byte 0x{data[error.start]:02X} is not UTF-8: save the file as UTF-8"
+        return Document(path, text, None, [Problem("encoding", message, places(text, at, at + 1), True)], bom=bom)
+
+
+def _read(document: Document) -> None:
+    text = document.text
+    try:
+        node = compose(text)
+        if node is None:
+            document.root = Item({}, places(text, 0))
+            return
+        item, document.problems = builder.build(node, text)
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        document.problems = [explain(error, text)]
+    except (TooDeep, RecursionError):
+        message = f"values are nested more than {MAX_DEPTH} deep: this is not a configuration"
+        document.problems = [Problem("too-deep", message, places(text, 0), True)]
+    except TooMany:
+        message = "aliases unfold into hundreds of thousands of values: write the values out"
+        document.problems = [Problem("alias-bomb", message, places(text, 0), True)]
+    else:
+        _accept(document, item)
+
+
+def _accept(document: Document, item: Item) -> None:
+    """Takes the root, if it is a mapping. Like OmegaConf, reads nothing as an empty one and one word as a key."""
+    value = item.value
+    if isinstance(value, dict):
+        document.root = item
+        return
+    if value is None:
+        document.root = Item({}, item.span)
+        return
+    what = "a list" if isinstance(value, list) else "a single value"
+    message = f"the file holds {what}, not sections with keys: write `section:` and indented `key: value` lines"
+    word = isinstance(value, str) and not item.quoted
+    if word:
+        document.root = Item({str(value): Item(None, item.span, item.span)}, item.span)
+    document.problems.append(Problem("not-a-mapping", message, item.span, not word))

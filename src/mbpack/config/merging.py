@@ -1,0 +1,129 @@
+"""Merge keys (``<<``), as PyYAML's SafeConstructor and OmegaConf's duplicate check treat them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from .composer import MAX_DEPTH, TEXT
+from .items import Problem, Span, node_span
+from .scalars import ScalarError
+
+_STR: Final = "tag:yaml.org,2002:str"
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+class TooMany(Exception):
+    """Aliases or merges that unfold into more values than a configuration can have."""
+
+
+def duplicate_key(node: Node, first: Span | None) -> Problem:
+    """The problem of a key that is written twice in one mapping."""
+    where = f" (first in line {first.line})" if first is not None else ""
+    message = f"the key `{node.value[:40]}` is written twice{where}: keep one of the two"
+    return Problem("duplicate-key", message, node_span(node), True)
+
+
+def flatten(root: Node, problems: list[Problem], limit: int) -> None:
+    """Replaces every merge key of a document by the keys it brings in, and reports duplicate keys.
+
+    Merged keys come first and lose against keys written in the mapping; of several mappings in one ``<<`` list the first
+    wins (up to PyYAML 6.0.3; 6.0.4 lets the last win, so such a conflict is reported).
+
+    The loader works through a document level by level. A mapping that overrides a merged key, and that is itself merged
+    into a mapping of a higher level, has been flattened before its own turn comes, and the loader then takes the
+    overridden key for a duplicate. This order is followed here. Raises TooMany when more than `limit` keys are merged.
+    """
+    _Flattener(problems, limit).run(root)
+
+
+class _Flattener:
+    def __init__(self, problems: list[Problem], limit: int) -> None:
+        self.problems = problems
+        self.budget = limit
+        self.flat: set[int] = set()
+
+    def run(self, root: Node) -> None:
+        queue = deque([root])
+        seen = {id(root)}
+        while queue:
+            node = queue.popleft()
+            if node.__class__ is MappingNode:
+                self._report_duplicates(node)
+                self._flatten(node, 0)
+                children = [value for _, value in node.value]
+            elif node.__class__ is SequenceNode:
+                children = node.value
+            else:
+                continue
+            for child in children:
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    queue.append(child)
+
+    def _report_duplicates(self, node: Node) -> None:
+        keys: dict[str, Node] = {}
+        for key, _ in node.value:
+            if key.tag is not TEXT and key.tag != _STR or key.__class__ is not ScalarNode:
+                continue
+            if key.value in keys:
+                self.problems.append(duplicate_key(key, node_span(keys[key.value])))
+            keys.setdefault(key.value, key)
+
+    def _flatten(self, node: Node, depth: int) -> None:
+        if id(node) in self.flat:
+            return
+        self.flat.add(id(node))
+        sources = [pair for pair in node.value if _is_merge(pair[0])]
+        if not sources:
+            return
+        if depth > MAX_DEPTH:
+            raise TooMany
+        own = [pair for pair in node.value if not _is_merge(pair[0])]
+        node.value = own  # until it is done: a mapping that merges itself sees its own keys only
+        merged: dict[Any, tuple[Node, Node]] = {}
+        for key, source in sources:
+            for pair in self._pairs(key, source, depth + 1):
+                merged[_identity(pair[0])] = pair
+        node.value = [*merged.values(), *own]
+
+    def _pairs(self, key: Node, source: Node, depth: int) -> Iterator[tuple[Node, Node]]:
+        """The pairs a merge brings in, weakest first."""
+        listed = source.__class__ is SequenceNode
+        written: dict[Any, Node] = {}
+        for part in reversed(source.value) if listed else (source,):
+            if part.__class__ is not MappingNode:
+                message = "`<<` takes a mapping or a list of mappings: give it an alias of a mapping (`<<: *name`)"
+                self.problems.append(Problem("merge", message, node_span(key), True))
+                continue
+            self._flatten(part, depth)
+            self.budget -= len(part.value)
+            if self.budget < 0:
+                raise TooMany
+            for pair in part.value:
+                other = written.setdefault(_identity(pair[0]), pair[1])
+                if listed and other is not pair[1] and other.value != pair[1].value:
+                    self._report_conflict(key, pair[0])
+                yield pair
+
+    def _report_conflict(self, merge: Node, key: Node) -> None:
+        message = f"two merged mappings give `{str(key.value)[:40]}`, and PyYAML's versions differ in which one counts: write it out"
+        self.problems.append(Problem("merge-conflict", message, node_span(merge), False))
+
+
+def _is_merge(key: Node) -> bool:
+    """Whether a key is an unquoted ``<<`` (or tagged as one)."""
+    return (key.tag.__class__ is ScalarError and key.value == "<<") or key.tag == _MERGE
+
+
+def _identity(key: Node) -> Any:
+    """What makes two keys the same: the value of a scalar, the node itself otherwise."""
+    if key.__class__ is not ScalarNode:
+        return id(key)
+    tag = key.tag
+    if tag is TEXT or tag == _STR or tag.__class__ is ScalarError:
+        return key.value
+    return (tag, key.value) if tag.__class__ is str else (None, tag)
