@@ -1,0 +1,120 @@
+"""How many nodes and GPUs a launch command asks for: torchrun, srun, mpirun, ``#SBATCH`` lines and train.sh."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mbpack.config.shell.text import Text, Value
+from mbpack.facts.launchers import NODE_FLAGS, PER_NODE_FLAGS, TOTAL_FLAGS
+
+_DIRECTIVE = re.compile(r"^#SBATCH[ \t]+([^#\r\n]*)", re.MULTILINE)
+_ATTACHED = re.compile(r"(-[NnG])(\d+)$")
+_GRES = re.compile(r"gpu(?::[A-Za-z]\w*)?:(\d+)$")
+_TORCHRUN = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+_JOB_VARIABLES = {
+    "nodes": ("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NODES"),
+    "gpus_per_node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
+    "tasks_per_node": ("SLURM_NTASKS_PER_NODE",),
+    "tasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Nodes, GPUs (processes) a node, and GPUs in all; None where the script does not say."""
+
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    gpus: int | None = None
+
+
+def directives(source: str) -> list[Text]:
+    """The words of all ``#SBATCH`` lines."""
+    words = []
+    for match in _DIRECTIVE.finditer(source):
+        for word in re.finditer(r"\S+", match[1]):
+            start = match.start(1) + word.start()
+            words.append(Text(word[0], range(start, start + len(word[0]))))
+    return words
+
+
+def job_variables(batch: Sequence[Text]) -> dict[str, Value]:
+    """What Slurm sets inside the job, from its ``#SBATCH`` lines."""
+    options = _options(batch)
+    variables: dict[str, Value] = {}
+    for name, spellings in _JOB_VARIABLES.items():
+        value = options.get(name)
+        if value is not None and value.known:
+            variables.update(dict.fromkeys(spellings, value))
+    return variables
+
+
+def gpu_count(words: Sequence[Text], batch: Sequence[Text], submitted: bool) -> Counts:
+    """Nodes and GPUs of a command whose launcher words are given, inside a job with these ``#SBATCH`` words."""
+    own, job = _options(words), _options(batch)
+    names = {word.plain.rpartition("/")[2] for word in words}
+    if submitted:
+        nodes, per_node = (_int(own.get("nodes")) if "nodes" in own else 1), _int(own.get("gpus_per_node"))
+        return Counts(nodes, per_node, _product(nodes, per_node))
+    if "nodes" in own:
+        nodes = _int(own["nodes"])
+    elif "nodes" in job:
+        nodes = _int(job["nodes"])
+    else:
+        nodes = None
+    if names & _TORCHRUN:
+        per_node = _int(own.get("gpus_per_node"))
+        if per_node is None and "gpus_per_node" not in own:
+            per_node = 1  # torchrun's own default
+        nodes = 1 if nodes is None and "nodes" not in own else nodes
+        return Counts(nodes, per_node, _product(nodes, per_node))
+    if not names & {"srun", "mpirun", "mpiexec"}:
+        return Counts(nodes, _int(job.get("gpus_per_node")), None)
+    tasks_key = next((source["tasks"] for source in (own, job) if "tasks" in source), None)
+    kinds = ("tasks_per_node", "gpus_per_node")
+    per_node = next((_int(source[kind]) for source in (own, job) for kind in kinds if kind in source), None)
+    total = _int(tasks_key) if tasks_key is not None else _product(nodes, per_node)
+    if nodes is None and total is not None and per_node and total % per_node == 0:
+        nodes = total // per_node
+    return Counts(nodes, per_node, total)
+
+
+def _options(words: Sequence[Text]) -> dict[str, Text]:
+    """Counting options by what they count; the last of a kind wins."""
+    options: dict[str, Text] = {}
+    torchrun = any(word.plain.rpartition("/")[2] in _TORCHRUN for word in words)
+    for i, word in enumerate(words):
+        name, equals, _ = word.chars.partition("=")
+        attached = _ATTACHED.match(word.chars)
+        if attached:
+            name, value = attached[1], word.part(2)
+        elif equals:
+            value = word.part(len(name) + 1)
+        elif i + 1 < len(words):
+            value = words[i + 1]
+        else:
+            continue
+        if name in NODE_FLAGS:
+            options["nodes"] = value
+        elif name == "--gres" and (match := _GRES.match(value.chars)):
+            options["gpus_per_node"] = value.part(match.start(1))
+        elif name == "--ntasks-per-node":
+            options["tasks_per_node"] = value
+        elif name in PER_NODE_FLAGS and not (torchrun and name.startswith("--gpus")):
+            options["gpus_per_node"] = value
+        elif name in TOTAL_FLAGS or name == "-np":
+            options["tasks" if name in ("--ntasks", "-n", "-np") else "gpus"] = value
+    return options
+
+
+def _int(word: Text | None) -> int | None:
+    if word is None or not word.known:
+        return None
+    text = word.plain
+    return int(text) if text.isdecimal() and 0 < len(text) < 7 and int(text) > 0 else None
+
+
+def _product(nodes: int | None, per_node: int | None) -> int | None:
+    return None if nodes is None or per_node is None else nodes * per_node

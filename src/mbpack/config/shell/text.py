@@ -1,0 +1,140 @@
+"""Text whose characters remember where in a script they were written, with pieces that cannot be told by reading.
+
+An unknown piece (arithmetic, command output, the environment) stands between two control characters and is carried
+along like any other text; it is never replaced by a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Union
+
+#: Characters one value may hold; more is unknown.
+MAX_VALUE = 16_384
+
+OPEN, CLOSE, DEFAULTED = "\0", "\2", "\1"
+_UNKNOWN = re.compile("\0([^\2]*)\2")
+_CONTROL = str.maketrans(dict.fromkeys((OPEN, CLOSE, DEFAULTED), "�"))
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Text(NamedTuple):
+    """Characters and, for each, its offset in the script."""
+
+    chars: str
+    at: Sequence[int]
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing in it is unknown."""
+        return OPEN not in self.chars
+
+    @property
+    def likely(self) -> bool:
+        """Whether a part is a default that the environment may replace."""
+        return DEFAULTED in self.chars
+
+    @property
+    def plain(self) -> str:
+        """The characters as the command would see them; unknown pieces as ``${shell:NAME}``."""
+        if OPEN not in self.chars and DEFAULTED not in self.chars:
+            return self.chars
+        return _UNKNOWN.sub(r"${shell:\1}", self.chars).replace(DEFAULTED, "")
+
+    def part(self, start: int, end: int | None = None) -> Text:
+        """A slice."""
+        return Text(self.chars[start:end], self.at[start:end])
+
+
+#: What a variable holds: text, or the elements of an array.
+Value = Union[Text, "list[Text]"]
+EMPTY = Text("", ())
+
+
+def source_text(source: str) -> Text:
+    """A whole script as text; control characters that mean something here are replaced."""
+    clean = source.translate(_CONTROL)
+    return Text(clean, range(len(clean)))
+
+
+def unknown(name: str, offset: int) -> Text:
+    """An unknown piece that was written at an offset; ``name`` says what it is."""
+    chars = f"{OPEN}{name if NAME.fullmatch(name) else 'value'}{CLOSE}"
+    return Text(chars, (offset,) * len(chars))
+
+
+def joined(texts: Iterable[Text], separator: str = "") -> Text:
+    """Texts one after the other; more than a value may hold is unknown."""
+    chars: list[str] = []
+    at: list[int] = []
+    for text in texts:
+        if chars and separator:
+            chars.append(separator)
+            at.append(at[-1] if at else 0)
+        chars.append(text.chars)
+        at.extend(text.at)
+        if len(at) > MAX_VALUE:
+            return unknown("long", at[0])
+    return Text("".join(chars), at)
+
+
+def merged(old: Value | None, new: Value | None, name: str, offset: int) -> Value:
+    """What a variable holds after a block that may or may not have run: what both agree on, then unknown."""
+    if isinstance(old, list) and isinstance(new, list):
+        same = 0
+        while same < min(len(old), len(new)) and old[same].chars == new[same].chars:
+            same += 1
+        return new if same == len(old) == len(new) else [*new[:same], unknown(name, offset)]
+    if not isinstance(old, Text) or not isinstance(new, Text):
+        return unknown(name, offset)
+    if old.chars == new.chars:
+        return new
+    end = 0
+    while end < min(len(old.chars), len(new.chars)) and old.chars[end] == new.chars[end]:
+        end += 1
+    if not (end == len(old.chars) and new.chars[end].isspace()):
+        while end > 0 and not new.chars[end - 1].isspace():
+            end -= 1
+    head = new.part(0, end)
+    return joined((head, unknown(name, offset)), " ") if head.chars.strip() else unknown(name, offset)
+
+
+class Fields:
+    """Words under construction: quoted text sticks together, unquoted expansions split at blanks."""
+
+    def __init__(self) -> None:
+        self._done: list[Text] = []
+        self._chars: list[str] = []
+        self._at: list[int] = []
+        self._open = False
+
+    def add(self, text: Text) -> None:
+        """Text that stays in the word being built."""
+        self._chars.append(text.chars)
+        self._at.extend(text.at)
+        self._open = True
+
+    def split(self, text: Text) -> None:
+        """Text whose blanks end words."""
+        start = 0
+        for index, char in enumerate(text.chars):
+            if char.isspace():
+                if index > start:
+                    self.add(text.part(start, index))
+                self.next()
+                start = index + 1
+        if start < len(text.chars):
+            self.add(text.part(start))
+
+    def next(self) -> None:
+        """End the word being built."""
+        if self._open:
+            long = len(self._at) > MAX_VALUE
+            self._done.append(unknown("long", self._at[0]) if long else Text("".join(self._chars), self._at))
+            self._chars, self._at, self._open = [], [], False
+
+    def all(self) -> list[Text]:
+        """Every word, the last one included."""
+        self.next()
+        return self._done
