@@ -8,6 +8,7 @@ class or a recipe is stored as its difference to the entry it resembles most.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -76,13 +77,18 @@ def write_schema(path: Path, dump: Mapping[str, Any]) -> None:
 
 
 def write_recipes(path: Path, dump: Mapping[str, Any]) -> None:
-    """Write `recipes-<release>.tsv`. `dump` has release, packages, aliases, recipes (name -> path -> value)."""
+    """Write `recipes-<release>.tsv`. `dump` has release, packages, aliases, recipes (name -> path -> value).
+
+    Paths are written as their index in the line `.paths`.
+    """
+    recipes = dump["recipes"]
+    used = Counter(p for record in recipes.values() for p in record)
+    paths = [p for p, _ in sorted(used.items(), key=lambda item: (-item[1], item[0]))]
+    index = {p: i for i, p in enumerate(paths)}
     lines = [f"mbpack-recipes 1\t{compact({'release': dump['release'], 'packages': dump['packages']})}"]
     lines.append(f".aliases\t{compact(dump['aliases'])}")
-    for name, parent, changed, gone in with_parents(dump["recipes"]):
-        body: dict[str, Any] = {"from": parent} if parent else {}
-        if gone:
-            body["unset"] = gone
-        body["set"] = changed
-        lines.append(f"{name}\t{compact(body)}")
+    lines.append(f".paths\t{compact(paths)}")
+    for name, parent, changed, gone in with_parents(recipes):
+        flat = [part for p, value in changed.items() for part in (index[p], value)]
+        lines.append(f"{name}\t{compact([parent, [index[p] for p in gone], flat])}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

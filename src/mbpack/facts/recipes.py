@@ -2,11 +2,12 @@
 
 The data lie in `data/recipes-<release>.tsv`, one recipe a line, found by a byte search:
 
-    <name> TAB {"from": recipe, "unset": [...], "set": {path: value}}
+    <name> TAB [parent, [paths taken away ...], [path, value, path, value ...]]
 
-A recipe is stored as its difference to another one. Paths are dotted and spelled as the release spells them; this
-module gives them their canonical names. `<path>._target_` says which class the object at `path` has. Paths that start
-with "@" are about the recipe itself.
+A recipe is stored as its difference to another one, paths as their index in the line `.paths`. They are dotted and
+spelled as the release spells them; this module gives them their canonical names. `<path>._target_` says which class
+the object at `path` has. "?" after a path marks a value that the recipe does not set but that is inferred, "??" a mere
+guess. Paths that start with "@" are about the recipe itself.
 
 0.3 to 0.6 were harvested by calling every recipe of the package (`tools/harvest.py`) and hold all values in which the
 returned object differs from the class defaults; 0.7 comes from the development tree and holds the values that matter
@@ -34,7 +35,10 @@ class Recipe:
     `values`: canonical dotted path (0.6 names) -> value. Settings of a nested Megatron-Core config are under
     `model.transformer.`. An object is there twice: whole under its own path, as `{"_target_": import path, ...}`, and
     field by field below it. A path that is missing has the class default when `complete`, else it is not known.
-    `likely`: paths whose value is not set by the recipe's code but inferred (a conversion, a model card).
+    `likely`: paths whose value the recipe's code does not set: it is inferred from the conversion of the Hugging Face
+    configuration, from a public model card, or (0.7) from the same recipe of 0.6. `guessed`: those of them for which
+    not even a card was known, so that the value is the default of the model type (layers, heads, widths, experts).
+    Sizes that nothing asks for (vocabulary, feed-forward width, rotary base ...) are left out for converted models.
     `gpus`: the GPU count in the recipe's name. `unavailable`: why calling the recipe fails, if it does.
     """
 
@@ -43,6 +47,7 @@ class Recipe:
     module: str | None
     values: Mapping[str, Any]
     likely: frozenset[str]
+    guessed: frozenset[str]
     dataset_class: str | None
     model_class: str | None
     hf_id: str | None
@@ -88,14 +93,23 @@ def _aliases(release_name: str) -> Mapping[str, str]:
     return found
 
 
-def _stored(data: bytes, name: str) -> dict[str, Any] | None:
+@functools.cache
+def _paths(release_name: str) -> list[str]:
+    found: list[str] = _body(_data(release_name), ".paths")
+    return found
+
+
+def _stored(data: bytes, name: str, paths: list[str]) -> dict[str, Any] | None:
     body = _body(data, name)
     if body is None:
         return None
-    values = (_stored(data, body["from"]) or {}) if "from" in body else {}
-    for path in body.get("unset", ()):
-        values.pop(path, None)
-    values.update(body["set"])
+    parent, gone, changed = body
+    values = (_stored(data, parent, paths) or {}) if parent else {}
+    for index in gone:
+        values.pop(paths[index], None)
+    pairs = iter(changed)
+    for index in pairs:
+        values[paths[index]] = next(pairs)
     return values
 
 
@@ -122,21 +136,29 @@ def find(release_name: str, name: str) -> Recipe | None:
     """The recipe of that name in "0.3" ... "nightly"; old names are followed. None when the release has none."""
     if not re.fullmatch(r"[\w:]+", name):
         return None
-    data = _data(release_name)
-    stored = _stored(data, name)
+    data, paths = _data(release_name), _paths(release_name)
+    stored = _stored(data, name, paths)
     if stored is None:
         current = _aliases(release_name).get(name)
-        stored = _stored(data, current) if current else None
+        stored = _stored(data, current, paths) if current else None
         if stored is None or current is None:
             return None
         name = current
     renames = _renames(release_name)
     values: dict[str, Any] = {}
     objects: list[str] = []
+    likely: set[str] = set()
+    guessed: set[str] = set()
     for path, raw in stored.items():
         if path[0] == "@":
             continue
         path = _canonical(path, renames)
+        if path[-1] == "?":
+            guess = path[-2] == "?"
+            path = path[: -2 if guess else -1]
+            likely.add(path)
+            if guess:
+                guessed.add(path)
         values[path] = _decode(raw)
         if path.endswith("._target_"):
             objects.append(path[:-9])
@@ -153,7 +175,8 @@ def find(release_name: str, name: str) -> Recipe | None:
         release=release_name,
         module=stored.get("@module"),
         values=values,
-        likely=frozenset(_canonical(path, renames) for path in stored.get("@likely", ())),
+        likely=frozenset(likely),
+        guessed=frozenset(guessed),
         dataset_class=stored.get("@dataset_class"),
         model_class=stored.get("@model_class"),
         hf_id=stored.get("@hf_id"),
@@ -167,7 +190,7 @@ def find(release_name: str, name: str) -> Recipe | None:
 
 @functools.lru_cache(maxsize=8)
 def _names(release_name: str) -> tuple[str, ...]:
-    lines = _data(release_name).split(b"\n")[2:-1]
+    lines = _data(release_name).split(b"\n")[3:-1]
     return tuple(sorted(line[: line.index(b"\t")].decode() for line in lines))
 
 

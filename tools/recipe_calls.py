@@ -1,0 +1,205 @@
+"""Call every recipe function of an installed release and record in what its result differs from the class defaults."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import reflect
+
+PACKAGE = "megatron.bridge.recipes"
+#: Fields of a model that only its card tells. A value that a conversion took from the defaults of a model type instead
+#: is marked as a guess ...
+SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "kv_channels", "num_moe_experts")
+#: ... or left out, where nothing asks for it.
+_SIZES = (
+    "vocab_size ffn_hidden_size moe_ffn_hidden_size moe_shared_expert_intermediate_size rotary_base rotary_percent "
+    "layernorm_epsilon rotary_scaling_factor original_max_position_embeddings q_lora_rank kv_lora_rank mscale "
+    "mscale_all_dim yarn_rotary_scaling_factor yarn_original_max_position_embeddings seq_len_interpolation_factor "
+    "bos_token_id eos_token_id vision_config hf_config hf_text_config thinker_config talker_config code2wav_config "
+    "token2wav_config image_token_id video_token_id vision_start_token_id vision_end_token_id"
+)
+SIZES = frozenset(_SIZES.split())
+
+
+def find() -> dict[str, tuple[Callable[[], Any], bool]]:
+    """Every public recipe function: name -> (function, whether it belongs to the performance package).
+
+    Of the performance package only fine-tuning recipes are taken; where a name exists in both, it gets "perf:". A
+    function whose name the recipe package gives to another one cannot be asked for by name and is left out.
+    """
+    exported = vars(importlib.import_module(PACKAGE))
+    found: dict[str, tuple[Callable[[], Any], bool]] = {}
+    for package, perf in ((PACKAGE, False), ("megatron.bridge.perf_recipes", True)):
+        for module_name, module in sorted(sys.modules.items()):
+            if not module_name.startswith(package + "."):
+                continue
+            for name, value in sorted(vars(module).items()):
+                if not _is_recipe(name, value, module_name) or (perf and "pretrain" in name):
+                    continue
+                if not perf and exported.get(name, value) is not value:
+                    continue
+                found[f"perf:{name}" if perf and name in found else name] = (value, perf)
+    return found
+
+
+def _is_recipe(name: str, value: Any, module_name: str) -> bool:
+    return (
+        inspect.isfunction(value)
+        and value.__module__ == module_name
+        and name == value.__name__
+        and name.endswith("_config")
+        and not name.startswith("_")
+        and all(
+            p.default is not p.empty or p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+            for p in inspect.signature(value).parameters.values()
+        )
+    )
+
+
+def aliases(recipes: Mapping[str, Any]) -> dict[str, str]:
+    """Names under which a recipe can be imported although its function is called otherwise."""
+    found = {}
+    for module_name, module in sorted(sys.modules.items()):
+        if module_name.startswith(PACKAGE):
+            for name, value in vars(module).items():
+                current = getattr(value, "__name__", None)
+                if inspect.isfunction(value) and name.endswith("_config") and name != current and current in recipes:
+                    found[name] = current
+    return dict(sorted(found.items()))
+
+
+class Calls:
+    """Calls recipes and keeps what was seen on the way."""
+
+    def __init__(self, hub: Any, cards: Mapping[str, Mapping[str, Any]]) -> None:
+        self.cards = cards
+        self.seen: list[Any] = []
+        self._types: set[type] = set()
+        self._converted: list[tuple[Any, dict[str, Any], str]] = []
+        if hub is not None:
+            hub.install()
+        self._watch_conversions()
+
+    def _watch_conversions(self) -> None:
+        """Remember every provider that a Hugging Face conversion returns, as it was then."""
+        bridge = importlib.import_module("megatron.bridge.models.conversion.auto_bridge").AutoBridge
+        original = bridge.from_hf_pretrained
+
+        def from_hf_pretrained(path: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(path, *args, **kwargs)
+            for method in ("to_megatron_provider", "get_model_config"):
+                make = getattr(result, method, None)
+                if make is not None:
+                    setattr(result, method, self._recording(make, str(path)))
+            return result
+
+        bridge.from_hf_pretrained = staticmethod(from_hf_pretrained)
+
+    def _recording(self, make: Callable[..., Any], path: str) -> Callable[..., Any]:
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            provider = make(*args, **kwargs)
+            for field, value in self.cards.get(path, {}).items():
+                owner = provider if hasattr(provider, field) else getattr(provider, "transformer", provider)
+                if hasattr(owner, field):
+                    setattr(owner, field, tuple(value) if field == "window_size" and isinstance(value, list) else value)
+            self._converted.append((provider, dict(flat(provider, "model")), path))
+            return provider
+
+        return recorded
+
+    def call(self, name: str, function: Callable[[], Any], perf: bool) -> dict[str, Any] | None:
+        """The flat record of one recipe: settings by path, facts about the recipe itself under "@" keys.
+
+        None when the function returns something else than a whole configuration.
+        """
+        record: dict[str, Any] = {"@module": function.__module__}
+        if gpus := re.search(r"_(\d+)gpus?_", name):
+            record["@gpus"] = int(gpus.group(1))
+        if perf:
+            record["@perf"] = True
+        self._converted.clear()
+        try:
+            config = function()
+        except BaseException as error:
+            text = " ".join(str(error).split())
+            return {**record, "@unavailable": f"{type(error).__name__}: {text}"[:200]}
+        if type(config).__name__ != "ConfigContainer":
+            return None
+        self._look_at(config)
+        for section in dataclasses.fields(config):
+            value = getattr(config, section.name)
+            if value is None or not reflect.is_config(value):
+                encoded = reflect.encode(value, objects=True)
+                if not reflect.same(encoded, reflect.default_of(section)):
+                    record[section.name] = encoded
+                continue
+            record[f"@{section.name}"] = reflect.path_of(type(value))
+            if section.name in ("peft", "mixed_precision", "comm_overlap") or reflect.default_of(section) is None:
+                record[f"{section.name}._target_"] = reflect.path_of(type(value))
+            record.update(flat(value, section.name))
+        self._mark_inferred(record, config.model)
+        return record
+
+    def _mark_inferred(self, record: dict[str, Any], model: Any) -> None:
+        """Tell values that a conversion gave from those that the recipe set: "?" after the path, "??" for a guess."""
+        for provider, before, path in self._converted:
+            record["@hf_id"] = path
+            if provider is not model:
+                continue
+            for key in [
+                k for k, v in record.items() if k in before and k[-9:] != "._target_" and reflect.same(v, before[k])
+            ]:
+                field = key.rpartition(".")[2]
+                if field == "_target_":
+                    continue
+                value = record.pop(key)
+                if field in self.cards.get(path, ()):
+                    record[f"{key}?"] = value
+                elif field not in SIZES:
+                    record[f"{key}??" if field in SHAPE else f"{key}?"] = value
+
+    def _look_at(self, value: Any) -> None:
+        """Keep one object of every configuration class."""
+        if reflect.is_config(value):
+            if type(value) not in self._types:
+                self._types.add(type(value))
+                self.seen.append(copy.copy(value))
+            for field in dataclasses.fields(value):
+                self._look_at(getattr(value, field.name, None))
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self._look_at(item)
+
+
+def flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """(path, encoded value) of everything below a configuration object that differs from its class defaults."""
+    for field in dataclasses.fields(value):
+        held, path = getattr(value, field.name, None), f"{prefix}.{field.name}"
+        default = reflect.default_of(field)
+        if reflect.is_config(held):
+            yield f"{path}._target_", reflect.path_of(type(held))
+            yield from flat(held, path)
+        else:
+            encoded = reflect.encode(held, objects=True)
+            if not reflect.same(encoded, default):
+                yield path, encoded
+
+
+def named(record: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The record with short class names for the dataset, the model and the PEFT method."""
+    found = {}
+    for key, value in record.items():
+        if key in ("@dataset", "@model"):
+            found[f"{key}_class"] = names[value]
+        elif key == "@peft":
+            found[key] = names[value]
+        elif key[0] != "@" or key[1:] in ("module", "gpus", "perf", "hf_id", "unavailable"):
+            found[key] = value
+    return found
