@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, ScalarNode
 
-from .composer import MAX_DEPTH, TEXT, TooDeep
+from .composer import COLLECTION, MAX_DEPTH, TEXT, Node, TooDeep
 from .interpolation import grammar_error
 from .items import Item, Problem, node_span
 from .merging import TooMany, duplicate_key, flatten
-from .scalars import MISSING, Interpolation, ScalarError, resolve_tagged, short_tag
+from .scalars import MISSING, Interpolation, ScalarError, resolve_tagged, short_tag, shorten
 
 MAX_ITEMS: Final = 200_000
 """Most values read, aliases counted each time they are used."""
@@ -24,7 +25,8 @@ _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _OPEN: Final = object()
 
 
-class _Mark(NamedTuple):
+@dataclass(slots=True)
+class _Mark:
     """A corrected place; counts from 0 as PyYAML's marks do."""
 
     line: int
@@ -89,7 +91,7 @@ class _Builder:
     def _mapping(self, node: Node, depth: int, anchored: bool) -> dict[Any, Item]:
         if depth > MAX_DEPTH:
             raise TooDeep
-        if node.tag is not TEXT and node.tag != _COLLECTION_TAGS["mapping"]:
+        if node.tag is not COLLECTION and node.tag != _COLLECTION_TAGS["mapping"]:
             self._bad_tag(node)
         values: dict[Any, Item] = {}
         for key_node, value_node in node.value:
@@ -110,7 +112,7 @@ class _Builder:
     def _sequence(self, node: Node, depth: int, anchored: bool) -> Any:
         if depth > MAX_DEPTH:
             raise TooDeep
-        if node.tag is not TEXT and node.tag != _COLLECTION_TAGS["sequence"]:
+        if node.tag is not COLLECTION and node.tag != _COLLECTION_TAGS["sequence"]:
             if _PATH_TAG.match(node.tag) and all(child.tag is TEXT for child in node.value):
                 return "/".join(child.value for child in node.value) or "."
             self._bad_tag(node)
@@ -126,11 +128,11 @@ class _Builder:
                 self._trim_properties(node)
             value = self._tagged(node, value)
         if value is None:
-            self._problem("non-string-key", "an empty or null key cannot be read: write the name before the colon", node)
+            self._problem("non-string-key", "an empty or null key cannot be read: write a name before the colon", node)
         elif value.__class__ is not str:
             what = f"the boolean {str(value).lower()}" if isinstance(value, bool) else "a number"
             what = "binary data" if isinstance(value, bytes) else what
-            message = f"the key `{node.value}` is read as {what}, not as a name: put it in quotes"
+            message = f"the key `{shorten(node.value)}` is read as {what}, not as a name: put it in quotes"
             self._problem("non-string-key", message, node, fatal=False)
         return value
 
@@ -164,8 +166,8 @@ class _Builder:
         return Item(known.value, node, key, known.quoted, True, known.flow)
 
     def _bad_tag(self, node: Node) -> None:
-        tag = short_tag(str(node.tag))
-        self._problem("tag", f"the tag `{tag[:40]}` is not read here: remove it and write plain values", node)
+        tag = shorten(short_tag(str(node.tag)))
+        self._problem("tag", f"the tag `{tag}` is not read here: write plain values", node)
 
     def _problem(self, kind: str, message: str, node: Node, fatal: bool = True) -> None:
         self.problems.append(Problem(kind, message, node_span(node), fatal))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import yaml
 from yaml.composer import Composer
-from yaml.nodes import Node, ScalarNode
+from yaml.nodes import ScalarNode
 from yaml.parser import Parser
 from yaml.reader import Reader
 from yaml.scanner import Scanner
@@ -23,7 +23,10 @@ from .scalars import ScalarError, resolve
 try:
     from yaml._yaml import CParser
 except ImportError:  # PyYAML built without libyaml
-    CParser = None
+    CParser = None  # type: ignore[assignment, misc]
+
+Node: TypeAlias = Any
+"""A PyYAML node, whose `tag` holds what `_Resolve.resolve` answered where the text gives no tag."""
 
 MAX_DEPTH: Final = 80
 """Deepest nesting read. OmegaConf itself gives up (RecursionError) at 80 to 90 levels."""
@@ -33,8 +36,8 @@ MAX_PYTHON_CHARS: Final = 500_000
 
 _MANY_BRACKETS: Final = 500
 
-# Writings that libyaml reads differently: tabs as separators, a byte order mark inside, tags, `|#`, `?` inside brackets;
-# and a `?` key without a value at the end of the text, whose place it reports one line too far.
+# Writings that libyaml reads differently: tabs as separators, a byte order mark inside, tags, `|#`, `?` inside
+# brackets; and a `?` key without a value at the end of the text, whose place it reports one line too far.
 _OTHER_WRITING: Final = re.compile(r"(?:^|[\s,\[{}\]:?\"'-])!|[|>][-+0-9]*#|\?\s|\?\Z", re.MULTILINE)
 _BRACKET: Final = re.compile(r"(?<!\$)[\[{]")
 
@@ -43,11 +46,12 @@ class TooDeep(Exception):
     """Nesting beyond MAX_DEPTH."""
 
 
-class _Text:
-    """Stands for the tag of a scalar that is a string."""
+class _Kind:
+    """Stands for the tag of an untagged node."""
 
 
-TEXT: Final = _Text()
+TEXT: Final = _Kind()  # a scalar that is a string
+COLLECTION: Final = _Kind()  # a mapping or a sequence
 
 
 class _Resolve:
@@ -62,8 +66,10 @@ class _Resolve:
     ascend_resolver = staticmethod(bool)
 
     @staticmethod
-    def resolve(kind: type[Node], text: Any, implicit: Any) -> Any:
-        if kind is not ScalarNode or not implicit[0]:
+    def resolve(kind: type, text: Any, implicit: Any) -> Any:
+        if kind is not ScalarNode:
+            return COLLECTION
+        if not implicit[0]:
             return TEXT
         try:
             value = resolve(text)
@@ -82,7 +88,7 @@ class _PythonComposer(Reader, Scanner, Parser, _Resolve, Composer):
 
 if CParser is not None:
 
-    class _CComposer(_Resolve, CParser):  # type: ignore[misc]
+    class _CComposer(_Resolve, CParser):
         """The same with libyaml."""
 
 

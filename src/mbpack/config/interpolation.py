@@ -269,7 +269,7 @@ class _Resolver:
             return self._select(at, *arguments)
         if name == "oc.decode" and len(arguments) == 1:
             return self._decode(arguments[0], at)
-        raise _Stop("unknown", f"the resolver `{name}` is not known here: what it gives is decided where the run starts")
+        raise _Stop("unknown", f"what the resolver `{name}` gives is decided where the run starts")
 
     def _env(self, variable: Any, *default: Any) -> str | None:
         name = str(variable)

@@ -25,9 +25,9 @@ class Span:
 class Item:
     """A value and where it was written.
 
-    value    None, bool, int, float, str or bytes; MISSING for ``???``; an Interpolation for a string holding ``${...}``;
-             a dict of Items for a mapping; a list of Items for a sequence. Keys of a mapping are nearly always strings,
-             but YAML also makes integers, floats, booleans and bytes of them.
+    value    None, bool, int, float, str or bytes; MISSING for ``???``; an Interpolation for a string that holds
+             ``${...}``; a dict of Items for a mapping; a list of Items for a sequence. Keys of a mapping are nearly
+             always strings, but YAML also makes integers, floats, booleans and bytes of them.
     span     where the value is written; for a null that is not written, the empty place after the key. The span of a
              block mapping or list ends with its last value, that of a block scalar with its last line. An anchor or a
              tag before the value does not belong to it.

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from .composer import MAX_DEPTH, TEXT
+from .composer import MAX_DEPTH, TEXT, Node
 from .items import Problem, Span, node_span
-from .scalars import ScalarError
+from .scalars import ScalarError, shorten
 
 _STR: Final = "tag:yaml.org,2002:str"
 _MERGE: Final = "tag:yaml.org,2002:merge"
@@ -23,15 +23,15 @@ class TooMany(Exception):
 def duplicate_key(node: Node, first: Span | None) -> Problem:
     """The problem of a key that is written twice in one mapping."""
     where = f" (first in line {first.line})" if first is not None else ""
-    message = f"the key `{node.value[:40]}` is written twice{where}: keep one of the two"
+    message = f"the key `{shorten(node.value)}` is written twice{where}: keep one of the two"
     return Problem("duplicate-key", message, node_span(node), True)
 
 
 def flatten(root: Node, problems: list[Problem], limit: int) -> None:
     """Replaces every merge key of a document by the keys it brings in, and reports duplicate keys.
 
-    Merged keys come first and lose against keys written in the mapping; of several mappings in one ``<<`` list the first
-    wins (up to PyYAML 6.0.3; 6.0.4 lets the last win, so such a conflict is reported).
+    Merged keys come first and lose against keys written in the mapping; of several mappings in one ``<<`` list the
+    first wins (up to PyYAML 6.0.3; 6.0.4 lets the last win, so such a conflict is reported).
 
     The loader works through a document level by level. A mapping that overrides a merged key, and that is itself merged
     into a mapping of a higher level, has been flattened before its own turn comes, and the loader then takes the
@@ -67,7 +67,7 @@ class _Flattener:
     def _report_duplicates(self, node: Node) -> None:
         keys: dict[str, Node] = {}
         for key, _ in node.value:
-            if key.tag is not TEXT and key.tag != _STR or key.__class__ is not ScalarNode:
+            if key.tag is not TEXT and key.tag != _STR:
                 continue
             if key.value in keys:
                 self.problems.append(duplicate_key(key, node_span(keys[key.value])))
@@ -110,13 +110,15 @@ class _Flattener:
                 yield pair
 
     def _report_conflict(self, merge: Node, key: Node) -> None:
-        message = f"two merged mappings give `{str(key.value)[:40]}`, and PyYAML's versions differ in which one counts: write it out"
+        name = shorten(str(key.value))
+        message = f"two merged mappings give `{name}`, and PyYAML's versions differ in which one counts: write it out"
         self.problems.append(Problem("merge-conflict", message, node_span(merge), False))
 
 
 def _is_merge(key: Node) -> bool:
     """Whether a key is an unquoted ``<<`` (or tagged as one)."""
-    return (key.tag.__class__ is ScalarError and key.value == "<<") or key.tag == _MERGE
+    tag = key.tag
+    return (isinstance(tag, ScalarError) and key.value == "<<") or (isinstance(tag, str) and tag == _MERGE)
 
 
 def _identity(key: Node) -> Any:
@@ -124,6 +126,6 @@ def _identity(key: Node) -> Any:
     if key.__class__ is not ScalarNode:
         return id(key)
     tag = key.tag
-    if tag is TEXT or tag == _STR or tag.__class__ is ScalarError:
-        return key.value
-    return (tag, key.value) if tag.__class__ is str else (None, tag)
+    if isinstance(tag, str):
+        return key.value if tag == _STR else (tag, key.value)
+    return key.value if tag is TEXT or isinstance(tag, ScalarError) else (None, tag)

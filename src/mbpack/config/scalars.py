@@ -1,8 +1,8 @@
 """What an unquoted YAML word means to OmegaConf.
 
 OmegaConf (2.3) reads YAML with a loader of its own: PyYAML's YAML 1.1 rules, plus a float form without a dot (``2e-5``,
-``8e3``), minus timestamps (a date stays a string). Those rules are written here once; `omegaconf._utils.get_yaml_loader`
-is the source, and the property tests compare every shape of word with it.
+``8e3``), minus timestamps (a date stays a string). Those rules are written here once; their source is
+`omegaconf._utils.get_yaml_loader`, and the property tests compare every shape of word with it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def read_int(text: str) -> int:
     except ScalarError:
         raise
     except ValueError:
-        raise ScalarError(f"`{_short(text)}` looks like an integer but is not one: correct it or put it in quotes") from None
+        raise _not_a(text, "an integer") from None
     if value.bit_length() > _MAX_INT_BITS:
         raise ScalarError(f"an integer of more than {MAX_NUMBER_DIGITS} digits cannot be read: shorten it")
     return -value if negative else value
@@ -164,14 +164,14 @@ def read_float(text: str) -> float:
     except ScalarError:
         raise
     except (ValueError, OverflowError):
-        raise ScalarError(f"`{_short(text)}` looks like a number but is not one: correct it or put it in quotes") from None
+        raise _not_a(text, "a number") from None
 
 
 def _read_bool(text: str) -> bool:
     try:
         return _BOOLS[text.lower()]
     except KeyError:
-        raise ScalarError(f"`{_short(text)}` is tagged as a boolean: write true or false") from None
+        raise ScalarError(f"`{shorten(text)}` is tagged as a boolean: write true or false") from None
 
 
 def _read_binary(text: str) -> bytes:
@@ -200,7 +200,7 @@ def resolve_tagged(tag: str, text: str) -> Any:
     try:
         read = _TAGGED[tag]
     except KeyError:
-        raise ScalarError(f"the tag `{_short(short_tag(tag))}` is not read here: remove it and write a plain value") from None
+        raise ScalarError(f"the tag `{shorten(short_tag(tag))}` is not read here: write a plain value") from None
     return read(text)
 
 
@@ -209,5 +209,11 @@ def short_tag(tag: str) -> str:
     return "!!" + tag[len(_TAG_PREFIX) :] if tag.startswith(_TAG_PREFIX) else tag
 
 
-def _short(text: str) -> str:
+def _not_a(text: str, what: str) -> ScalarError:
+    return ScalarError(f"`{shorten(text)}` looks like {what} but is not one: correct it or put it in quotes")
+
+
+def shorten(text: str) -> str:
+    """A text for use in a message of one line."""
+    text = text if text.isprintable() else ascii(text)[1:-1]
     return text if len(text) <= 40 else text[:37] + "..."

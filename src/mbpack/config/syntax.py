@@ -12,34 +12,40 @@ from .items import Problem, Span
 
 _BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
-# (fragment of the parser's problem text, kind, message). The first that occurs counts.
-_MEANINGS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("another document", "multi-document", "a second document starts here (`---`), but only one is read: split the file"),
-    ("'\\t'", "tab", "a tab cannot stand here in YAML: use spaces"),
-    ("'%'", "syntax", "a value cannot start with `%`: put it in quotes"),
-    ("'@'", "syntax", "a value cannot start with `@`: put it in quotes"),
-    ("'`'", "syntax", "a value cannot start with a backtick: put it in quotes"),
-    ("mapping values are not allowed", "syntax", "a second `: ` in one line, or a wrong indentation: quote the value, or indent it as its neighbours"),
-    ("undefined alias", "syntax", "this alias (`*name`) has no anchor (`&name`) before it: write the value out"),
-    ("duplicate anchor", "syntax", "this anchor (`&name`) exists already: give it another name"),
-    ("expected alphabetic or numeric", "syntax", "`*` and `&` start an alias or an anchor here: quote the value if it is meant as text"),
-    ("expected <block end>, but found '-'", "syntax", "a list item where a key is expected: check the indentation"),
-    ("expected <block end>", "syntax", "the indentation fits none of the lines above, or a quote or bracket is wrong: align it with its neighbours"),
-    ("could not find expected ':'", "syntax", "a key without `: ` after it: add the colon and a space, or fix the quotes or brackets above"),
-    ("unexpected end of stream", "syntax", "the file ends inside quotes: close them"),
-    ("document separator", "syntax", "`---` or `...` inside quotes: close the quotes"),
-    ("expected ',' or '", "syntax", "a bracket is not closed, or a comma is missing: `[a, b]`, `{a: 1, b: 2}`"),
-    ("sequence entries are not allowed", "syntax", "a list cannot start here: put each `- ` on a line of its own, indented below its key"),
-    ("mapping keys are not allowed", "syntax", "a key cannot start here: put it on a line of its own"),
-    ("unknown escape character", "syntax", "an unknown escape (`\\x`) inside double quotes: use single quotes, or double the backslash"),
-    ("escape sequence", "syntax", "an incomplete escape inside double quotes: use single quotes, or double the backslash"),
-    ("undefined tag handle", "syntax", "an unknown tag (`!x!y`): remove it, or quote the value"),
-    ("block scalar", "syntax", "after `|` or `>` only an indentation digit, `+` or `-` may follow: start the text on the next line"),
-    ("expected chomping or indentation", "syntax", "after `|` or `>` only an indentation digit, `+` or `-` may follow: start the text on the next line"),
-    ("expected the node content", "syntax", "a value is missing or starts with a sign that YAML uses itself: put it in quotes"),
-    ("expected '<document start>'", "syntax", "text after the end of the document, or a line that is indented less than the first: check the indentation"),
-    ("directive", "syntax", "a line starting with `%` is an instruction to the YAML parser: remove it, or quote the value"),
-)  # fmt: skip
+_INDENT: Final = "indent it as its neighbours"
+_BLOCK: Final = "after `|` or `>` only an indentation digit, `+` or `-` may follow: start the text on the next line"
+_ESCAPE: Final = "double quotes: use single quotes, or double the backslash"
+
+# What the parser says (a fragment of it) and what that means. The first fragment that occurs counts.
+_MEANINGS: Final = {
+    "another document": "a second document starts here (`---`), but only one is read: split the file",
+    "'\\t'": "a tab cannot stand here in YAML: use spaces",
+    "'%'": "a value cannot start with `%`: put it in quotes",
+    "'@'": "a value cannot start with `@`: put it in quotes",
+    "'`'": "a value cannot start with a backtick: put it in quotes",
+    "mapping values are not allowed": f"a second `: ` in a line, or a wrong indentation: quote the value, or {_INDENT}",
+    "undefined alias": "this alias (`*name`) has no anchor (`&name`) before it: write the value out",
+    "duplicate anchor": "this anchor (`&name`) exists already: give it another name",
+    "expected alphabetic or numeric": "`*` and `&` start an alias or an anchor: quote the value if it is meant as text",
+    "found '-'": f"a list item where a key is expected: {_INDENT}",
+    "expected <block end>": f"the indentation fits no line above, or a quote or bracket is wrong: {_INDENT}",
+    "could not find expected ':'": "a key without `: ` after it: add the colon, or fix the quotes or brackets above",
+    "unexpected end of stream": "the file ends inside quotes: close them",
+    "document separator": "`---` or `...` inside quotes: close the quotes",
+    "expected ',' or '": "a bracket is not closed, or a comma is missing: `[a, b]`, `{a: 1, b: 2}`",
+    "sequence entries are not allowed": "a list cannot start here: put each `- ` on a line of its own, below its key",
+    "mapping keys are not allowed": "a key cannot start here: put it on a line of its own",
+    "unknown escape character": f"an unknown escape inside {_ESCAPE}",
+    "escape sequence": f"an incomplete escape inside {_ESCAPE}",
+    "undefined tag handle": "an unknown tag (`!x!y`): remove it, or quote the value",
+    "block scalar": _BLOCK,
+    "expected chomping or indentation": _BLOCK,
+    "expected the node content": "a value is missing or starts with a sign that YAML uses itself: put it in quotes",
+    "expected '<document start>'": f"a line that is indented less than the first, or text after `...`: {_INDENT}",
+    "directive": "a line starting with `%` is an instruction to the YAML parser: remove it, or quote the value",
+}
+_KINDS: Final = {"another document": "multi-document", "'\\t'": "tab"}
+_ANYTHING: Final = "this is not YAML: check quotes, brackets and indentation around here"
 
 
 def places(text: str, start: int, end: int | None = None) -> Span:
@@ -57,14 +63,14 @@ def explain(error: Exception, text: str) -> Problem:
     if isinstance(error, ReaderError):
         return _unreadable(error, text)
     if isinstance(error, UnicodeEncodeError):
-        return Problem("encoding", "a character that is no Unicode text: save the file as UTF-8", places(text, error.start), True)
+        message = "a character that is no Unicode text: save the file as UTF-8"
+        return Problem("encoding", message, _visible(text, error.start), True)
     mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     at = min(mark.index, len(text)) if mark is not None else 0
-    problem = f"{getattr(error, 'context', '')} {getattr(error, 'problem', '')}"
-    for fragment, kind, message in _MEANINGS:
-        if fragment in problem:
-            return Problem(kind, message, _visible(text, at), True)
-    return Problem("syntax", "this is not YAML: check quotes, brackets and indentation around here", _visible(text, at), True)
+    said = f"{getattr(error, 'context', '')} {getattr(error, 'problem', '')}"
+    fragment = next((fragment for fragment in _MEANINGS if fragment in said), "")
+    message = _MEANINGS.get(fragment, _ANYTHING)
+    return Problem(_KINDS.get(fragment, "syntax"), message, _visible(text, at), True)
 
 
 def _unreadable(error: ReaderError, text: str) -> Problem:

@@ -1,0 +1,68 @@
+"""From documents and context to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mbpack.config.context import Context, ContextError
+from mbpack.config.document import Document, Item
+from mbpack.config.run import Run
+from mbpack.config.settings import Layer, Origin, Settings
+from mbpack.facts import recipes
+from mbpack.facts.recipes import Recipe
+from mbpack.facts.schema import schema
+
+CONTAINER = "ConfigContainer"
+
+
+def is_complete(root: Item) -> bool:
+    """Whether a file is a whole configuration: its top-level ``_target_`` is the container."""
+    target = root.value.get("_target_") if isinstance(root.value, dict) else None
+    return target is not None and isinstance(target.value, str) and target.value.rpartition(".")[2] == CONTAINER
+
+
+def find_recipe(context: Context) -> Recipe | None:
+    """The recipe a context names.
+
+    Raises:
+        ContextError: when the release has no such recipe; the message offers close names.
+    """
+    if context.recipe is None:
+        return None
+    release = context.version.release.name
+    recipe = recipes.find(release, context.recipe)
+    if recipe is None:
+        near = recipes.suggest(release, context.recipe)
+        elsewhere = [r for r in ("0.3", "0.4", "0.5", "0.6", "0.7") if r != release and recipes.find(r, context.recipe)]
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        if elsewhere:
+            hint = f" (it exists in {', '.join(elsewhere)}){hint}"
+        raise ContextError(f"Megatron-Bridge {release} has no recipe {context.recipe}{hint}")
+    return recipe
+
+
+def build_run(
+    context: Context,
+    documents: Sequence[Document],
+    overrides: Document | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Run:
+    """A run over documents (lowest layer first) and override settings on top.
+
+    Raises:
+        ContextError: when the context's recipe does not exist.
+    """
+    layers = [Layer(document.root, Origin.FILE, document) for document in documents if document.root is not None]
+    complete = bool(layers) and is_complete(layers[0].root)
+    if overrides is not None and overrides.root is not None:
+        layers.append(Layer(overrides.root, Origin.OVERRIDE, overrides))
+    recipe = None if complete else find_recipe(context)
+    settings = Settings(
+        context.version,
+        schema(context.version.release.name),
+        layers,
+        recipe=recipe,
+        complete=complete,
+        environ=environ,
+    )
+    return Run(settings, context)

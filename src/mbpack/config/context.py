@@ -1,0 +1,243 @@
+"""What a verdict depends on besides the file: release, recipe, GPUs, launcher, and who said so.
+
+Strongest first: a command-line flag; a directive comment in the file; ``[tool.mbpack]`` in pyproject.toml; what the
+file itself shows; else unknown. Only the release has a last resort, the newest published one, and the report says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mbpack.config.document import Document, Item
+from mbpack.facts.releases import DEFAULT, R03, R04, R05, R06, R07, NIGHTLY, Release, Version, parse_version, version_of
+
+LAUNCHERS = ("run_recipe", "script")
+_DIRECTIVE = re.compile(r"#\s*mbpack\s*:\s*(.*)$")
+_IGNORE = re.compile(r"ignore\[([^\]]*)\]\s*(.*)$")
+
+
+class ContextError(ValueError):
+    """A context value that cannot be used; the message says what was given, where, and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """One ``ignore[CODE]`` directive: the codes or slugs it names, its reason, and its line."""
+
+    codes: tuple[str, ...]
+    reason: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Context values from one source, as text or numbers; None where the source says nothing."""
+
+    bridge: str | None = None
+    recipe: str | None = None
+    gpus: int | None = None
+    launcher: str | None = None
+    step: str | None = None
+    nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The resolved context. ``sources`` names, per value, where it came from."""
+
+    version: Version
+    recipe: str | None = None
+    gpus: int | None = None
+    launcher: str | None = None
+    step: str | None = None
+    nodes: int | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    ignores: tuple[Ignore, ...] = ()
+    marker: str | None = None  # the key that told the release, when the file did
+
+
+def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...]]:
+    """Read every ``# mbpack:`` comment of a document.
+
+    Raises:
+        ContextError: for an unknown word or a value that cannot be used, with the line.
+    """
+    if "mbpack" not in document.text:
+        return Given(), ()
+    values: dict[str, Any] = {}
+    ignores: list[Ignore] = []
+    for line, text in document.comments():
+        match = _DIRECTIVE.search(text)
+        if not match:
+            continue
+        words = match[1].strip()
+        ignore = _IGNORE.match(words)
+        if ignore:
+            codes = tuple(code.strip() for code in ignore[1].split(",") if code.strip())
+            ignores.append(Ignore(codes, ignore[2].strip(), line))
+            continue
+        for word in words.split():
+            name, equals, value = word.partition("=")
+            if not equals or name not in ("bridge", "recipe", "gpus", "launcher", "step", "nodes"):
+                raise ContextError(
+                    f"line {line}: `{word}` is not a directive mbpack knows; write for example "
+                    "`# mbpack: bridge=0.6 recipe=NAME gpus=16 launcher=script` or `# mbpack: ignore[ALN101] reason`"
+                )
+            values[name] = check_value(name, value, f"line {line}")
+    return Given(**values), tuple(ignores)
+
+
+def check_value(name: str, value: str, where: str) -> Any:
+    """One context value in its own type.
+
+    Raises:
+        ContextError: when it cannot be used.
+    """
+    if name in ("gpus", "nodes"):
+        if not value.isdigit() or int(value) < 1:
+            raise ContextError(f"{where}: {name}={value} must be a positive whole number")
+        return int(value)
+    if name == "launcher" and value not in LAUNCHERS:
+        raise ContextError(f"{where}: launcher={value} is not known; use run_recipe (scripts/training/run_recipe.py) or script")
+    if name == "bridge":
+        try:
+            parse_version(value)
+        except ValueError as error:
+            raise ContextError(f"{where}: {error}") from None
+    return value
+
+
+#: What a key, anywhere in a file, tells about the release: (dotted path or ``_target_`` value, oldest, newest).
+_KEY_MARKERS: tuple[tuple[str, Release | None, Release | None], ...] = (
+    ("dataset.fold_alignment_padding", NIGHTLY, None),
+    ("model.dynamic_context_parallel", NIGHTLY, None),
+    ("model.min_dynamic_context_parallel_size", NIGHTLY, None),
+    ("dataset.enable_global_batch_packing", R07, None),
+    ("model.sequence_packing_scheduler", R07, None),
+    ("dataset.source_weights", R07, None),
+    ("dataset.blend_seed", R07, None),
+    ("dataset.hf_processor_kwargs", R07, None),
+    ("dataset.offline_packing_specs", R06, None),
+    ("dataset.enable_offline_packing", R06, None),
+    ("dataset.enable_in_batch_packing", R06, None),
+    ("dataset.preprocessing", R06, None),
+    ("dataset.hf_dataset", R06, None),
+    ("train.num_epochs", R06, None),
+    ("env_vars", R06, None),
+    ("dist.eval_context_parallel_size", R05, None),
+    ("validation.eval_micro_batch_size", R05, None),
+    ("validation.eval_global_batch_size", R05, None),
+    ("model.cuda_graph_modules", R05, None),
+    ("dataset.packed_sequence_specs", None, R05),
+    ("dataset.pack_sequences_in_batch", None, R05),
+    ("dist.lazy_init", None, R03),
+    ("validation", R04, None),
+    ("dist.lazy_mpu_init", R04, None),
+    ("dataset.packed_sequence_specs.num_tokenizer_workers", R04, R05),
+)
+_TARGET_MARKERS: tuple[tuple[str, Release | None, Release | None], ...] = (
+    ("megatron.bridge.training.config.FinetuningDatasetConfig", None, R05),
+    ("megatron.bridge.data.datasets.packed_sequence.PackedSequenceSpecs", None, R05),
+    ("megatron.bridge.data.packing.config.PackedSequenceSpecs", R06, None),
+    ("megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig", R06, None),
+    ("megatron.bridge.data.builders.energon.EnergonDatasetConfig", R06, None),
+    ("megatron.bridge.data.builders.direct_hf_sft.DirectHFSFTDatasetConfig", R06, None),
+    ("megatron.bridge.data.energon.energon_provider.EnergonProvider", None, R05),
+    ("megatron.bridge.data.vlm_datasets.hf_provider.HFDatasetConversationProvider", None, R05),
+    ("megatron.bridge.data.builders.hf_dataset.HFDatasetConfig", None, R05),
+)
+
+
+def infer_release(roots: Iterable[Item]) -> tuple[Release, str] | None:
+    """The release a file shows by its keys, with the key that told; None when nothing does.
+
+    The markers bound the release from below and above. Within the bounds the newest published release wins, so that a
+    file with old keys means 0.5 and one with new keys 0.6. Contradicting markers (an old key beside a new one) are
+    read as a half-finished migration: the newer bound wins.
+    """
+    oldest: Release = R03
+    newest: Release | None = None
+    told_old = told_new = None
+    for path, low, high in _found_markers(roots):
+        if low is not None and (told_old is None or low > oldest):
+            oldest, told_old = low, path
+        if high is not None and (newest is None or high < newest):
+            newest, told_new = high, path
+    if told_old is None and told_new is None:
+        return None
+    if newest is not None and (told_old is None or newest >= oldest):
+        return newest, told_new or ""
+    if oldest > DEFAULT:
+        return oldest, told_old or ""
+    return DEFAULT, told_old or ""
+
+
+def _found_markers(roots: Iterable[Item]) -> Iterable[tuple[str, Release | None, Release | None]]:
+    for root in roots:
+        if not isinstance(root.value, dict):
+            continue
+        for path, low, high in _KEY_MARKERS:
+            item: Item | None = root
+            for part in path.split("."):
+                item = item.value.get(part) if item is not None and isinstance(item.value, dict) else None
+            if item is not None and item.value is not None:
+                yield path, low, high
+        targets = set(_targets(root, 0))
+        for target, low, high in _TARGET_MARKERS:
+            if target in targets:
+                yield target.rpartition(".")[2], low, high
+
+
+def _targets(item: Item, depth: int) -> Iterable[str]:
+    if not isinstance(item.value, dict) or depth > 3:
+        return
+    target = item.value.get("_target_")
+    if target is not None and isinstance(target.value, str):
+        yield target.value
+    for child in item.value.values():
+        yield from _targets(child, depth + 1)
+
+
+def resolve_context(
+    flags: Given,
+    project: Given,
+    documents: Collection[Document],
+) -> Context:
+    """Put the sources together for one configuration (one file, or files merged as layers).
+
+    Raises:
+        ContextError: when a directive cannot be used.
+    """
+    directive = Given()
+    ignores: tuple[Ignore, ...] = ()
+    for document in documents:
+        given, more = parse_directives(document)
+        directive = Given(*(new if new is not None else old for new, old in zip(_values(given), _values(directive), strict=True)))
+        ignores += more
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for name in ("bridge", "recipe", "gpus", "launcher", "step", "nodes"):
+        for source, given in (("flag", flags), ("directive", directive), ("pyproject", project)):
+            value = getattr(given, name)
+            if value is not None:
+                values[name], sources[name] = value, source
+                break
+    marker = None
+    if "bridge" in values:
+        version = parse_version(values.pop("bridge"))
+    else:
+        shown = infer_release([document.root for document in documents if document.root is not None])
+        if shown is not None:
+            version, marker = version_of(shown[0]), shown[1]
+            sources["bridge"] = "file"
+        else:
+            version = version_of(DEFAULT)
+            sources["bridge"] = "default"
+    return Context(version=version, sources=sources, ignores=ignores, marker=marker, **values)
+
+
+def _values(given: Given) -> tuple[Any, ...]:
+    return (given.bridge, given.recipe, given.gpus, given.launcher, given.step, given.nodes)

@@ -1,0 +1,93 @@
+"""CUDA graph settings as a release reads them: two keys, three spellings, one meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mbpack.config.settings import Object
+from mbpack.facts.releases import R05, R06
+
+if TYPE_CHECKING:
+    from mbpack.config.run import Run
+
+SCOPE, MODULES, IMPL = "model.cuda_graph_scope", "model.cuda_graph_modules", "model.cuda_graph_impl"
+
+#: Capture scopes that Megatron-Core knows (0.16 to 0.20); anything else is a KeyError.
+MODULE_NAMES = frozenset({"attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba"})
+LEGACY_NAMES = frozenset({"full_iteration", "full_iteration_inference"})
+
+
+@dataclass(frozen=True, slots=True)
+class Graphs:
+    """``impl`` and the raw values as they are set; ``modules`` as Megatron-Core will hold them (empty: whole layer).
+
+    ``full_iteration`` is Bridge's own test, made before Megatron-Core migrates old spellings; ``core_impl`` is the
+    implementation after that migration. ``key`` is the key that carries the scope.
+    """
+
+    impl: Any
+    scope: Any
+    raw_modules: Any
+    modules: tuple[str, ...]
+    named: tuple[str, ...]
+    full_iteration: bool
+    core_impl: Any
+    key: str
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any CUDA graph is captured."""
+        return self.core_impl not in (None, "none")
+
+    @property
+    def scoped_te(self) -> bool:
+        """Whether Transformer Engine captures layers or parts of them."""
+        return bool(self.core_impl == "transformer_engine")
+
+    @property
+    def captures_attention(self) -> bool:
+        """Whether attention is inside the graph: the whole iteration, whole layers, or the attn scope."""
+        return self.full_iteration or (self.impl == "transformer_engine" and (not self.named or "attn" in self.named))
+
+
+def scope_names(value: Any) -> tuple[str, ...]:
+    """Names in a scope setting: text (comma separated), a list, an enum mapping; "full" and null mean none."""
+    if value is None or (isinstance(value, str) and value in ("", "full")):
+        return ()
+    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    return tuple(_name(item) for item in items)
+
+
+def _name(item: Any) -> str:
+    if isinstance(item, Object):
+        return item.name
+    return str(item).rpartition(".")[2]
+
+
+def read_graphs(run: Run) -> Graphs:
+    """Read the graph settings of a run; raises Unknown where one of the keys is unknown."""
+    impl = run.value(IMPL, "none")
+    scope = run.value(SCOPE)
+    if run.release < R05:
+        names = scope_names(scope)
+        cleaned = tuple(name for name in names if name != "full")
+        full = impl == "local" and "full_iteration" in cleaned
+        return Graphs(impl, scope, None, cleaned, cleaned, full, impl, SCOPE)
+    raw_modules = run.value(MODULES)
+    key = SCOPE if scope is not None else MODULES
+    if impl == "none" and run.release >= R06:
+        return Graphs(impl, scope, raw_modules, (), (), False, impl, key)
+    scope_list, module_list = scope_names(scope), scope_names(raw_modules)
+    if run.release >= R06:
+        named = tuple(dict.fromkeys((*module_list, *scope_list)))
+        legacy = "full_iteration" in named
+    else:
+        named = module_list if raw_modules is not None else scope_list
+        legacy = "full_iteration" in scope_list
+    named = tuple(name for name in named if name not in LEGACY_NAMES and name != "full")
+    full = impl == "full_iteration" or (impl == "local" and legacy)
+    held = scope_list if scope is not None else module_list
+    core_impl = "full_iteration" if "full_iteration" in held else impl
+    modules = tuple(name for name in held if name not in LEGACY_NAMES and name != "full")
+    return Graphs(impl, scope, raw_modules, modules, named, full, core_impl, key)

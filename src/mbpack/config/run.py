@@ -1,0 +1,362 @@
+"""A run: what the settings amount to, in the words rules are written in.
+
+Everything here follows from :class:`~mbpack.config.settings.Settings` and the context; nothing is stored twice and
+nothing is checked. Each property raises :class:`~mbpack.config.settings.Unknown` when one of its inputs is unknown, and
+:class:`~mbpack.config.settings.WrongKind` where text stands in the place of a number.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from mbpack.config.context import Context
+from mbpack.config.graphs import Graphs, read_graphs
+from mbpack.config.settings import ABSENT, Object, Setting, Settings, Unknown, WrongKind
+from mbpack.facts import formulas
+from mbpack.facts.classes import DATASET_MARKERS, DatasetKind, dataset_kind
+from mbpack.facts.formulas import Derived
+from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, Mode
+from mbpack.facts.releases import R04, R05, R06, R07, Release
+
+#: Reason of an Unknown that another finding explains: the rule ends without a word.
+MOOT = "moot"
+#: Dataset classes whose collate function pads to a multiple and whose validation runs early (0.6 and later).
+COLLATING = (DatasetKind.DIRECT_HF, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
+
+
+class Run:
+    """One configuration under one context."""
+
+    def __init__(self, settings: Settings, context: Context) -> None:
+        self.settings = settings
+        self.context = context
+        self.release: Release = context.version.release
+        self.patch: str = context.version.patch
+        #: Settings whose kind stopped a rule, with the slug of the rule where upstream would stop too ("" elsewhere).
+        self.stopped: list[tuple[Setting, str]] = []
+        #: What rules worked out once and share.
+        self.memo: dict[str, Any] = {}
+
+    # ------------------------------------------------------------------ plain reading
+
+    def setting(self, key: str) -> Setting:
+        """The setting of a canonical key with its origin and place; raises Unknown."""
+        return self.settings.find(key)
+
+    def value(self, key: str, absent: Any = None) -> Any:
+        """The plain value; ``absent`` where the owning class has no such field."""
+        value = self.settings.find(key).value
+        return absent if value is ABSENT else value
+
+    def number(self, key: str, absent: Any = None) -> Any:
+        """A value that arithmetic is done with: an int, a float, None, or ``absent``.
+
+        Raises:
+            WrongKind: the value is text, a list or a mapping, on which upstream's arithmetic raises TypeError.
+        """
+        setting = self.settings.find(key)
+        value = setting.value
+        if value is ABSENT:
+            return absent
+        if value.__class__ is int or value is None or value.__class__ is float or value.__class__ is bool:
+            return value
+        raise WrongKind(setting)
+
+    def flag(self, key: str) -> bool:
+        """Whether upstream's ``if value`` holds: any non-empty text is true, also "false"."""
+        return bool(self.value(key, False))
+
+    def is_set(self, key: str) -> bool:
+        """Whether a value other than null is there."""
+        return self.value(key) is not None
+
+    def is_true(self, key: str) -> bool:
+        """Whether the value is the boolean true, as in upstream's ``is True``."""
+        return self.value(key) is True
+
+    def wrote(self, key: str) -> bool:
+        """Whether the user wrote the key."""
+        return self.settings.written(key) is not None
+
+    def maybe(self, key: str, default: Any = None) -> Any:
+        """The plain value, or ``default`` where it is unknown or has no field: for notes and wording, never for a verdict."""
+        found = self.settings.peek(key)
+        return default if found is None or found.value is ABSENT else found.value
+
+    # ------------------------------------------------------------------ context
+
+    @property
+    def complete(self) -> bool:
+        """Whether the configuration is a complete file, which goes through the strict loader."""
+        return self.settings.complete
+
+    @property
+    def gpus(self) -> int:
+        """World size; raises Unknown without ``--gpus``."""
+        if self.context.gpus is None:
+            raise Unknown("gpus", ("gpus",))
+        return self.context.gpus
+
+    @property
+    def launcher(self) -> str:
+        """``run_recipe`` or ``script``; raises Unknown without ``--launcher``."""
+        if self.context.launcher is None:
+            raise Unknown("launcher", ("launcher",))
+        return self.context.launcher
+
+    @property
+    def repaired(self) -> bool:
+        """Whether ``run_recipe.py`` synchronises fine-tuning values before the validation (0.6 and later)."""
+        return self.release >= R06 and self.context.launcher == "run_recipe"
+
+    # ------------------------------------------------------------------ topology
+
+    @cached_property
+    def tp(self) -> int:
+        return self._size("model.tensor_model_parallel_size")
+
+    @cached_property
+    def pp(self) -> int:
+        return self._size("model.pipeline_model_parallel_size")
+
+    @cached_property
+    def cp(self) -> int:
+        return self._size("model.context_parallel_size")
+
+    @cached_property
+    def ep(self) -> int:
+        return self._size("model.expert_model_parallel_size")
+
+    @cached_property
+    def vpp(self) -> int | None:
+        size: int | None = self.number("model.virtual_pipeline_model_parallel_size")
+        return size
+
+    @cached_property
+    def etp(self) -> int:
+        """Expert tensor parallel size; unset, it is 1 with expert parallelism from 0.6 on, else TP."""
+        size = self.number("model.expert_tensor_parallel_size")
+        if size is None:
+            return 1 if self.release >= R06 and self.ep > 1 else self.tp
+        return int(size)
+
+    def _size(self, key: str) -> int:
+        size = self.number(key, 1)
+        return 1 if size is None else size
+
+    @cached_property
+    def sp_asked(self) -> bool:
+        """Sequence parallel as it is set, whatever TP is."""
+        return self.flag("model.sequence_parallel")
+
+    @cached_property
+    def sp(self) -> bool:
+        """Sequence parallel in effect: it needs TP above 1."""
+        return self.tp > 1 and self.sp_asked
+
+    @cached_property
+    def eval_cp(self) -> int | None:
+        """Evaluation context parallel size where one is set (0.5 and later)."""
+        size: int | None = self.number("dist.eval_context_parallel_size") if self.release >= R05 else None
+        return size
+
+    @cached_property
+    def dp(self) -> int:
+        """Data parallel size. Raises Unknown when the GPUs do not divide (``topo/world-divisible`` says so)."""
+        size = self.tp * self.pp * self.cp
+        if size <= 0 or self.gpus % size:
+            raise Unknown("data_parallel_size", (), MOOT)
+        return self.gpus // size
+
+    @cached_property
+    def eval_dp(self) -> int:
+        """Data parallel size of the evaluation layout; before 0.6 always that of training."""
+        if self.release < R06 or self.eval_cp is None:
+            return self.dp
+        size = self.tp * self.pp * self.eval_cp
+        if size <= 0 or self.gpus % size:
+            raise Unknown("eval_data_parallel_size", (), MOOT)
+        return self.gpus // size
+
+    @cached_property
+    def mult(self) -> Derived:
+        """The multiple every packed sample needs for this topology, in tokens."""
+        return formulas.pad_multiple(self.tp, self.cp, self.sp, self.eval_cp)
+
+    # ------------------------------------------------------------------ batch and schedule
+
+    @cached_property
+    def mbs(self) -> Any:
+        return self.number("train.micro_batch_size")
+
+    @cached_property
+    def gbs(self) -> Any:
+        return self.number("train.global_batch_size")
+
+    @cached_property
+    def eval_mbs(self) -> Any:
+        """Evaluation micro batch size; unset (or before 0.5) that of training."""
+        size = self.number("validation.eval_micro_batch_size") if self.release >= R05 else None
+        return self.mbs if size is None else size
+
+    @cached_property
+    def eval_gbs(self) -> Any:
+        """Evaluation global batch size; unset (or before 0.5) that of training."""
+        size = self.number("validation.eval_global_batch_size") if self.release >= R05 else None
+        return self.gbs if size is None else size
+
+    @cached_property
+    def microbatches(self) -> Derived:
+        """Microbatches per step and rank; raises Unknown where the batch does not divide."""
+        mbs, gbs, dp = self.mbs, self.gbs, self.dp
+        if not mbs or not gbs or mbs < 0 or gbs % (mbs * dp):
+            raise Unknown("num_microbatches", (), MOOT)
+        return formulas.num_microbatches(int(gbs), int(mbs), dp)
+
+    # ------------------------------------------------------------------ dataset and packing
+
+    @cached_property
+    def dataset_class(self) -> str:
+        """Short name of the dataset class; raises Unknown where neither file nor recipe names it."""
+        cls = self.settings.class_at("dataset")
+        if cls is None:
+            raise Unknown("dataset._target_", () if self.settings.base_known else ("recipe",))
+        return cls
+
+    @cached_property
+    def dataset(self) -> DatasetKind:
+        """Kind of dataset: from its class, else from keys that only one kind has."""
+        section = self.settings.peek("dataset")
+        if section is not None and section.value is None:
+            return DatasetKind.NONE
+        cls = self.settings.class_at("dataset")
+        if cls is not None:
+            return dataset_kind(cls)
+        if self.settings.target_at("dataset") is not None:
+            return DatasetKind.OTHER
+        if not self.settings.base_known:
+            for name, item, _ in self.settings.sections():
+                if name == "dataset" and isinstance(item.value, dict):
+                    for marker, kind in DATASET_MARKERS:
+                        if marker in item.value:
+                            return kind
+        raise Unknown("dataset._target_", () if self.settings.base_known else ("recipe",))
+
+    @cached_property
+    def finetuning(self) -> bool:
+        """Whether the dataset is of a class that fine-tuning checks look at in this release."""
+        kind = self.dataset
+        return kind is DatasetKind.GPT_SFT or (self.release >= R06 and kind in COLLATING)
+
+    @cached_property
+    def specs(self) -> Any:
+        """The offline packing specs: an Object, None, or (absent) None for classes without them."""
+        return self.value("dataset.offline_packing_specs")
+
+    @cached_property
+    def specs_plain(self) -> bool:
+        """Whether the specs are a plain mapping rather than an object, on which upstream's attribute access fails."""
+        specs = self.specs
+        if specs is None or not isinstance(specs, Object):
+            return False
+        return self.settings.base_known and self.settings.class_at("dataset.offline_packing_specs") is None
+
+    @cached_property
+    def offline(self) -> bool:
+        """Whether offline packing is on: up to 0.5 specs with a positive size, from 0.6 on the switch."""
+        if self.release >= R06:
+            switch = self.value("dataset.enable_offline_packing", False)
+            return bool(switch)
+        if self.specs is None or self.dataset is not DatasetKind.GPT_SFT:
+            return False
+        if self.specs_plain:
+            return True
+        size = self.number("dataset.offline_packing_specs.packed_sequence_size")
+        return size is not None and size > 0
+
+    @cached_property
+    def in_batch(self) -> bool:
+        """Whether in-batch packing is on."""
+        return self.flag("dataset.enable_in_batch_packing")
+
+    @cached_property
+    def energon_packing(self) -> bool:
+        """Whether the Energon loader packs natively (0.7 and later)."""
+        if self.release < R07 or self.dataset is not DatasetKind.ENERGON:
+            return False
+        return self.is_set("dataset.packing_buffer_size")
+
+    @cached_property
+    def global_batch(self) -> bool:
+        """Whether global-batch online packing is on (0.7 and later)."""
+        return self.release >= R07 and self.flag("dataset.enable_global_batch_packing")
+
+    @cached_property
+    def packed(self) -> bool:
+        """Whether any packing mode is on; one that is certainly on decides, whatever else is unknown."""
+        return self._any_mode() is not NONE
+
+    @cached_property
+    def mode(self) -> Mode:
+        """The packing mode that is on. Raises Unknown when it cannot be told."""
+        return self._any_mode()
+
+    def _any_mode(self) -> Mode:
+        unknown: Unknown | None = None
+        for name, mode in (
+            ("offline", OFFLINE),
+            ("global_batch", GLOBAL_BATCH),
+            ("energon_packing", ENERGON),
+            ("in_batch", IN_BATCH),
+        ):
+            try:
+                if getattr(self, name):
+                    return mode
+            except Unknown as reason:
+                unknown = unknown or reason
+        if unknown is not None:
+            raise unknown
+        return NONE
+
+    @cached_property
+    def fixed_width(self) -> bool:
+        """Whether every row has the same width: ``pad_to_max_length`` is the boolean true."""
+        if self.value("dataset.dataset_kwargs.pad_to_max_length") is True:
+            return True
+        return self.is_true("dataset.pad_to_max_length")
+
+    @cached_property
+    def pack_size(self) -> Any:
+        """``packed_sequence_size`` of the offline specs, in tokens."""
+        return self.number("dataset.offline_packing_specs.packed_sequence_size")
+
+    @cached_property
+    def width(self) -> Any:
+        """Width of a row in tokens: the pack size when packed offline, else the dataset's sequence length."""
+        return self.pack_size if self.offline else self.number("dataset.seq_length")
+
+    # ------------------------------------------------------------------ model
+
+    @cached_property
+    def model_class(self) -> str:
+        """Short name of the model class; raises Unknown where neither file nor recipe names it."""
+        cls = self.settings.class_at("model")
+        if cls is None:
+            raise Unknown("model._target_", () if self.settings.base_known else ("recipe",))
+        return cls
+
+    @cached_property
+    def nested_model(self) -> bool:
+        """Whether the model's Megatron-Core settings live in ``model.transformer`` (0.4 and later)."""
+        return self.release >= R04 and self.settings.schema.nested_transformer(self.model_class)
+
+    @cached_property
+    def moe(self) -> bool:
+        """Whether the model has experts."""
+        return self.value("model.num_moe_experts") is not None
+
+    @cached_property
+    def graphs(self) -> Graphs:
+        """CUDA graph settings, read as this release's Megatron-Core reads them."""
+        return read_graphs(self)

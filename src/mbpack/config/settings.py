@@ -1,0 +1,427 @@
+"""The three-valued view of a configuration: what each key holds, who said so, or that nobody did.
+
+Layers are read from the top: KEY=VALUE overrides, then the files (last first), then the recipe, then the class
+defaults. Nothing is merged or copied: a key is looked up when a rule asks, and the answer is remembered.
+
+A key has one of three answers:
+
+- a :class:`Setting`: a value together with its origin and, where somebody wrote it, its place;
+- a :class:`Setting` whose value is :data:`ABSENT`: the class that owns the key has no such field in this release;
+- :class:`Unknown`, raised: nobody gave the value (it lives in a recipe that was not named), or it is an expression
+  that cannot be resolved here. Unknown is never a default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from mbpack.config.document import MISSING, Document, Interpolation, Item
+from mbpack.facts.keys import SPECS, SPECS_CLASS, parts_in
+from mbpack.facts.recipes import Recipe
+from mbpack.facts.releases import Version
+from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
+
+
+class Origin(Enum):
+    """Who gave a value. The value of each member is how reports say it."""
+
+    OVERRIDE = "override"
+    FILE = "file"
+    RECIPE = "recipe"
+    DEFAULT = "default"
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+#: The owning class has no such field (upstream's ``getattr(..., default)`` takes the default).
+ABSENT: Any = _Absent()
+
+
+class Unknown(Exception):  # noqa: N818 - an answer, not an error
+    """Nobody gave this value. ``needs`` names the flags that would supply it."""
+
+    def __init__(self, key: str, needs: tuple[str, ...] = (), reason: str = "") -> None:
+        super().__init__(key)
+        self.key, self.needs, self.reason = key, needs, reason
+
+
+class WrongKind(Exception):  # noqa: N818 - an answer, not an error
+    """A value of a kind the question cannot be asked of: text where arithmetic needs a number."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting.key)
+        self.setting = setting
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A value that is an object: its ``_target_`` (None when the mapping names none) and where it is written."""
+
+    target: str | None
+    item: Item | None
+    call: bool = True
+    args: tuple[Any, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The last part of the target, such as ``LoRA`` or ``bfloat16``."""
+        return (self.target or "").rpartition(".")[2]
+
+
+class Layer(NamedTuple):
+    """One source of settings: a file or the list of overrides."""
+
+    root: Item
+    origin: Origin
+    document: Document
+
+
+class Setting(NamedTuple):
+    """A value, who gave it, and where it is written. ``key`` is the dotted path as this release spells it."""
+
+    key: str
+    value: Any
+    origin: Origin
+    item: Item | None = None
+    document: Document | None = None
+    likely: bool = False  # inferred rather than stated: a model card, an environment default
+
+    @property
+    def written(self) -> bool:
+        """Whether the user wrote it (file or override)."""
+        return self.item is not None
+
+    @property
+    def absent(self) -> bool:
+        """Whether the owning class has no such field."""
+        return self.value is ABSENT
+
+
+class Settings:
+    """Layers over a recipe over class defaults, for one release.
+
+    ``complete`` says that the layers are a whole configuration (top-level ``_target_`` ConfigContainer): what they lack
+    has the class default. Otherwise they are a diff over ``recipe``; without one, what they lack is unknown.
+    """
+
+    def __init__(
+        self,
+        version: Version,
+        schema: Schema,
+        layers: Sequence[Layer],
+        recipe: Recipe | None = None,
+        complete: bool = False,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.version, self.schema, self.recipe, self.complete = version, schema, recipe, complete
+        self.layers = tuple(reversed(layers))
+        self.environ = environ
+        self.base_known = complete or recipe is not None
+        self._answers: dict[str, Setting | Unknown] = {}
+        self._classes: dict[tuple[str, ...], str | None] = {}
+
+    # ------------------------------------------------------------------ asking
+
+    def find(self, key: str) -> Setting:
+        """The answer for a canonical key (its 0.6 name).
+
+        Raises:
+            Unknown: nobody gave the value.
+        """
+        answer = self._answers.get(key)
+        if answer is None:
+            try:
+                answer = self._find(key)
+            except Unknown as unknown:
+                answer = unknown
+            self._answers[key] = answer
+        if answer.__class__ is Unknown:
+            raise answer  # type: ignore[misc]
+        return answer  # type: ignore[return-value]
+
+    def peek(self, key: str) -> Setting | None:
+        """The answer for a canonical key, or None where it is unknown."""
+        try:
+            return self.find(key)
+        except Unknown:
+            return None
+
+    def written(self, key: str) -> Setting | None:
+        """The answer where the user wrote the key, else None."""
+        found = self.peek(key)
+        return found if found is not None and found.item is not None else None
+
+    def mapping(self, key: str) -> dict[str, Setting]:
+        """All entries of a free mapping (``dataset.dataset_kwargs``) over all layers and the recipe.
+
+        Raises:
+            Unknown: a recipe that was not named may hold more entries.
+        """
+        entries: dict[str, Setting] = {}
+        parts = parts_in(self.version.release, key)
+        for layer in self.layers:
+            item = _walk(layer.root, parts)
+            if item is None:
+                continue
+            if not isinstance(item.value, dict):
+                return entries
+            for name, child in item.value.items():
+                if name not in entries and child.value is not MISSING:
+                    entries[name] = self._setting(f"{key}.{name}", child, layer)
+        if not self.base_known:
+            raise Unknown(key, ("recipe",))
+        if self.recipe is not None:
+            held = self.recipe.values.get(key)
+            for name, value in (held or {}).items():
+                entries.setdefault(name, Setting(f"{key}.{name}", value, Origin.RECIPE))
+        return entries
+
+    def class_at(self, section: str) -> str | None:
+        """Short class name of the object at a canonical key (``dataset``, ``model``), None where it is not known."""
+        return self._class_of(parts_in(self.version.release, section))
+
+    def target_at(self, section: str) -> Setting | None:
+        """The ``_target_`` the user wrote for an object, if any."""
+        for layer in self.layers:
+            item = _walk(layer.root, (*parts_in(self.version.release, section), "_target_"))
+            if item is not None and isinstance(item.value, str):
+                return self._setting(f"{section}._target_", item, layer)
+        return None
+
+    def sections(self) -> Iterator[tuple[str, Item, Layer]]:
+        """Every top-level key the user wrote, with its layer, lowest layer first."""
+        for layer in reversed(self.layers):
+            if isinstance(layer.root.value, dict):
+                for name, item in layer.root.value.items():
+                    yield name, item, layer
+
+    # ------------------------------------------------------------------ looking up
+
+    def _find(self, key: str) -> Setting:
+        parts = parts_in(self.version.release, key)
+        if parts[0] == "model" and len(parts) > 1 and parts[1] != "transformer" and self._nested_model():
+            return self._find_nested(key, parts)
+        return self._search(key, parts)
+
+    def _nested_model(self) -> bool:
+        cls = self._class_of(("model",))
+        return cls is not None and self.schema.nested_transformer(cls)
+
+    def _find_nested(self, key: str, parts: tuple[str, ...]) -> Setting:
+        """A model whose Megatron-Core settings live in ``model.transformer``: outer fields first, then the inner ones."""
+        inner = ("model", "transformer", *parts[1:])
+        outer_fields = self.schema.fields(self._class_of(("model",)) or "") or {}
+        own = parts[1] in outer_fields
+        for path in (inner, parts) if not own else (parts, inner):
+            found = self._search_layers(key, path)
+            if found is not None:
+                return found
+        return self._fallback(key, parts if own else inner, ".".join(inner) if not own else key)
+
+    def _search(self, key: str, parts: tuple[str, ...]) -> Setting:
+        found = self._search_layers(key, parts)
+        return found if found is not None else self._fallback(key, parts, key)
+
+    def _search_layers(self, key: str, parts: tuple[str, ...]) -> Setting | None:
+        for layer in self.layers:
+            item = layer.root
+            for depth, part in enumerate(parts):
+                children = item.value
+                if children.__class__ is not dict:
+                    return self._below_leaf(key, parts, depth, item, layer)
+                child = children.get(part)
+                if child is None:
+                    break
+                item = child
+            else:
+                if item.value is MISSING and not self.complete:
+                    continue  # `???` leaves what is below
+                return self._setting(".".join(parts), item, layer)
+        return None
+
+    def _below_leaf(self, key: str, parts: tuple[str, ...], depth: int, item: Item, layer: Layer) -> Setting | None:
+        """A key below something that is no mapping: the lower layers are covered up."""
+        if item.value is MISSING and not self.complete:
+            return None
+        if isinstance(item.value, Interpolation):
+            raise Unknown(key, (), f"{'.'.join(parts[:depth])} is an expression")
+        return Setting(".".join(parts), ABSENT, layer.origin)
+
+    def _setting(self, written: str, item: Item, layer: Layer) -> Setting:
+        value, likely = item.value, False
+        if value.__class__ is dict:
+            value = _object(value, item)
+        elif isinstance(value, list):
+            value = [self._plain(child) for child in value]
+        elif isinstance(value, Interpolation):
+            value, likely = self._resolve(written, value)
+        elif value is MISSING:
+            raise Unknown(written, (), "`???` holds no value")
+        return Setting(written, value, layer.origin, item, layer.document, likely)
+
+    def _plain(self, item: Item) -> Any:
+        value = item.value
+        if value.__class__ is dict:
+            return _object(value, item)
+        if isinstance(value, list):
+            return [self._plain(child) for child in value]
+        return value
+
+    def _resolve(self, written: str, value: Interpolation) -> tuple[Any, bool]:
+        match = re.fullmatch(r"\$\{([\w.]+)\}", str(value))
+        if match:
+            return self._raw(match[1]), False
+        match = re.fullmatch(r"\$\{oc\.env:(\w+),(.*)\}", str(value))
+        if match:
+            return match[2], True
+        raise Unknown(written, ("value",), "an expression")
+
+    def _raw(self, path: str) -> Any:
+        """What an interpolation sees at a path of the merged tree; Unknown propagates."""
+        return self._search(path, tuple(path.split("."))).value
+
+    # ------------------------------------------------------------------ recipe and class defaults
+
+    def _fallback(self, key: str, parts: tuple[str, ...], canonical: str) -> Setting:
+        written = ".".join(parts)
+        recipe = self.recipe
+        if recipe is not None and not self._replaced(parts[:-1]):
+            values = recipe.values
+            if canonical in values:
+                return Setting(written, _recipe_value(values[canonical]), Origin.RECIPE, likely=canonical in recipe.likely)
+            if canonical != key and key in values:
+                return Setting(written, _recipe_value(values[key]), Origin.RECIPE, likely=key in recipe.likely)
+            owner = values.get(canonical.rpartition(".")[0])
+            if isinstance(owner, Mapping) and "_target_" not in owner and parts[-1] in owner:
+                return Setting(written, owner[parts[-1]], Origin.RECIPE)
+        return self._default(key, parts)
+
+    def _replaced(self, owner: tuple[str, ...]) -> bool:
+        """Whether the user covered the recipe's object with a leaf in some layer (then the recipe's fields are gone)."""
+        for layer in self.layers:
+            item = layer.root
+            for part in owner:
+                child = item.value.get(part) if item.value.__class__ is dict else None
+                if child is None:
+                    break
+                item = child
+                if item.value.__class__ is not dict and item.value is not MISSING:
+                    return True
+        return False
+
+    def _default(self, key: str, parts: tuple[str, ...]) -> Setting:
+        written = ".".join(parts)
+        if len(parts) == 1:
+            field = self.schema.sections.get(parts[0])
+        else:
+            owner = parts[:-1]
+            cls = self._class_of(owner)
+            if cls is None:
+                holder = self._search(".".join(owner), owner)  # raises Unknown where the owner itself is unknown
+                if holder.value is None or not isinstance(holder.value, (Object, dict)):
+                    return Setting(written, ABSENT, Origin.DEFAULT)
+                if isinstance(holder.value, dict) or holder.value.target is None and self.base_known:
+                    return Setting(written, ABSENT, Origin.DEFAULT)
+                raise Unknown(key, ("recipe",) if not self.base_known else (), "the class that holds it is not known")
+            fields = self.schema.fields(cls)
+            if fields is None:
+                raise Unknown(key, (), f"the fields of {cls} are not known")
+            field = fields.get(parts[-1])
+        if field is None:
+            return Setting(written, ABSENT, Origin.DEFAULT)
+        if not self.base_known:
+            raise Unknown(key, ("recipe",))
+        if field.default is NO_DEFAULT:
+            return Setting(written, None, Origin.DEFAULT)
+        default = field.default
+        return Setting(written, Object(None, None) if isinstance(default, Opaque) else default, Origin.DEFAULT)
+
+    def _class_of(self, parts: tuple[str, ...]) -> str | None:
+        if parts not in self._classes:
+            self._classes[parts] = None  # a key may name itself as its owner
+            self._classes[parts] = self._find_class(parts)
+        return self._classes[parts]
+
+    def _find_class(self, parts: tuple[str, ...]) -> str | None:
+        for layer in self.layers:
+            item = _walk(layer.root, parts)
+            if item is None:
+                continue
+            if item.value.__class__ is not dict:
+                if item.value is MISSING:
+                    continue
+                return None
+            target = item.value.get("_target_")
+            if target is not None and isinstance(target.value, str):
+                cls = self.schema.class_of(target.value)
+                if cls is not None:
+                    return cls
+                if self.complete:
+                    return None
+        if len(parts) == 1:
+            if self.recipe is not None and parts[0] == "dataset":
+                return self.recipe.dataset_class
+            if self.recipe is not None and parts[0] == "model":
+                return self.recipe.model_class
+            return self.schema.section_class(parts[0])
+        return self._nested_class(parts)
+
+    def _nested_class(self, parts: tuple[str, ...]) -> str | None:
+        if parts == parts_in(self.version.release, SPECS):
+            return SPECS_CLASS if self._holds_object(parts) else None
+        if parts == ("model", "transformer"):
+            cls = self._class_of(("model",))
+            return self.schema.transformer_class(cls) if cls else None
+        if self.recipe is not None:
+            held = self.recipe.values.get(".".join(parts))
+            if isinstance(held, Mapping) and isinstance(held.get("_target_"), str):
+                return self.schema.class_of(held["_target_"])
+        return None
+
+    def _holds_object(self, parts: tuple[str, ...]) -> bool:
+        """Whether the base holds an object there, so that a mapping without ``_target_`` is merged into it."""
+        if self.complete:
+            return False
+        if self.recipe is None:
+            return True  # not known; its fields may be written on top of the recipe's
+        return self.recipe.holds(SPECS)
+
+
+def _walk(item: Item, parts: Sequence[str]) -> Item | None:
+    for part in parts:
+        children = item.value
+        if children.__class__ is not dict:
+            return None
+        child = children.get(part)
+        if child is None:
+            return None
+        item = child
+    return item
+
+
+def _object(children: Mapping[str, Item], item: Item) -> Object:
+    target = children.get("_target_")
+    call = children.get("_call_")
+    args = children.get("_args_")
+    return Object(
+        target.value if target is not None and isinstance(target.value, str) else None,
+        item,
+        call is None or call.value is not False,
+        tuple(child.value for child in args.value) if args is not None and isinstance(args.value, list) else (),
+    )
+
+
+def _recipe_value(value: Any) -> Any:
+    if isinstance(value, Mapping) and "_target_" in value:
+        return Object(value["_target_"], None)
+    return value

@@ -1,0 +1,128 @@
+"""Run the rules over one configuration and put the answer together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mbpack.config.run import Run
+from mbpack.config.settings import Unknown, WrongKind
+from mbpack.engine.derived import derived_values
+from mbpack.engine.result import NotChecked, Result
+from mbpack.engine.suppress import apply_ignores
+from mbpack.facts.order import position
+from mbpack.rules.base import Finding, Rule
+from mbpack.rules.internal import INTERNAL
+from mbpack.rules.registry import rules_for
+
+#: Needs that only the machine that trains can meet; they never decide a verdict.
+ENVIRONMENT = frozenset({"filesystem", "hardware", "environment", "libraries", "data", "nodes", "step"})
+
+#: Order of findings in reports: refusals first, then silent damage before crashes before ignored before waste.
+_CONSEQUENCES = {"rejected": 0, "silent": 1, "crash": 2, "ignored": 3, "waste": 4, "note": 5}
+_SEVERITIES = {"error": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which rules to run: by code, slug or topic; empty means all."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def wants(self, rule: Rule) -> bool:
+        """Whether findings of a rule are reported."""
+        if self.select and not any(_names(rule, name) for name in self.select):
+            return False
+        return not any(_names(rule, name) for name in self.ignore)
+
+
+def _names(rule: Rule, name: str) -> bool:
+    return rule.code.startswith(name.upper()) or rule.slug == name or rule.topic == name
+
+
+def check(
+    run: Run, result: Result, selection: Selection | None = None, problems: Sequence[Finding] = ()
+) -> Result:
+    """Judge a run: fill a result with findings, verdict, derived values and what could not be checked.
+
+    ``problems`` are findings about the files themselves. A refusal that is hidden, by an ignore directive or a
+    selection of rules, leaves the verdict open: nobody can then say what the start-up would do.
+    """
+    found, not_checked = _run_rules(run, result)
+    findings = [*problems, *found]
+    selection = selection or Selection()
+    kept = [finding for finding in findings if selection.wants(finding.rule)]
+    result.findings, result.suppressed = apply_ignores(run, kept)
+    refusals = [finding for finding in result.findings if finding.outcome.consequence == "rejected"]
+    hidden = sum(finding.outcome.consequence == "rejected" for finding in findings) - len(refusals)
+    result.first = min(refusals, key=_fires(run), default=None)
+    result.verdict = "unknown" if hidden and not refusals else _verdict(refusals, not_checked)
+    result.mode = _mode(run)
+    result.derived = derived_values(run)
+    result.run = run
+    result.findings.sort(key=_report_order(run, result.first))
+    result.not_checked = [entry for entry in not_checked if selection.wants(entry.rule) and entry.rule.reports_unknown]
+    return result
+
+
+def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked]]:
+    findings: list[Finding] = []
+    not_checked: list[NotChecked] = []
+    for rule in rules_for(run.release):
+        try:
+            for finding in rule.check(run):
+                findings.append(finding)
+        except Unknown as unknown:
+            if unknown.needs or unknown.reason != "moot":
+                not_checked.append(NotChecked(rule, unknown.needs, unknown.key, unknown.reason))
+        except WrongKind as wrong:
+            run.stopped.append((wrong.setting, rule.slug if rule.rejects else ""))
+        except Exception as error:  # noqa: BLE001 - one broken rule must not hide what the others find
+            findings.append(INTERNAL.about(run, rule, error))
+            result.failed_rules.append(rule.code)
+        else:
+            result.checked += 1
+    return findings, not_checked
+
+
+def _verdict(refusals: Sequence[Finding], not_checked: Sequence[NotChecked]) -> str:
+    if refusals:
+        return "rejected"
+    for entry in not_checked:
+        if entry.rule.rejects and not (entry.needs and ENVIRONMENT.issuperset(entry.needs)):
+            return "unknown"
+    return "accepted"
+
+
+def _mode(run: Run) -> str:
+    try:
+        return run.mode.name
+    except (Unknown, WrongKind):
+        return "unknown"
+
+
+def _fires(run: Run) -> Callable[[Finding], tuple[int, int]]:
+    """Order of refusals as upstream would meet them; at load, as the file is read."""
+
+    def key(finding: Finding) -> tuple[int, int]:
+        place = position(run.release, finding.station)
+        item = finding.setting.item
+        return place, item.span.start if place == 0 and item is not None else 0
+
+    return key
+
+
+def _report_order(run: Run, first: Finding | None) -> Callable[[Finding], tuple[int, ...]]:
+    fires = _fires(run)
+
+    def key(finding: Finding) -> tuple[int, ...]:
+        outcome = finding.outcome
+        severity, consequence = _SEVERITIES[outcome.severity], _CONSEQUENCES[outcome.consequence]
+        rank = fires(finding) if consequence == 0 else (0, 0)
+        line = finding.setting.item.span.start if finding.setting.item is not None else -1
+        return severity, consequence, 0 if finding is first else 1, *rank, line
+
+    return key
+
+

@@ -1,0 +1,51 @@
+"""What the engine says about one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mbpack.config.context import Context
+from mbpack.config.document import Document
+from mbpack.config.run import Run
+from mbpack.facts.formulas import Derived
+from mbpack.rules.base import Finding, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    """A rule that could not be judged, and what would let it be."""
+
+    rule: Rule
+    needs: tuple[str, ...]
+    key: str = ""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Result:
+    """Findings, verdict, derived values and what was not checked, for one configuration."""
+
+    path: str | None
+    context: Context | None
+    documents: Sequence[Document]
+    mode: str = "unknown"
+    verdict: str = "unknown"
+    findings: list[Finding] = field(default_factory=list)
+    first: Finding | None = None
+    not_checked: list[NotChecked] = field(default_factory=list)
+    derived: Mapping[str, Derived] = field(default_factory=dict)
+    checked: int = 0
+    suppressed: int = 0
+    run: Run | None = None
+    failed_rules: list[str] = field(default_factory=list)
+
+    @property
+    def errors(self) -> int:
+        """Findings of severity error."""
+        return sum(finding.outcome.severity == "error" for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """Findings of severity warning."""
+        return sum(finding.outcome.severity == "warning" for finding in self.findings)

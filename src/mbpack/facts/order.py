@@ -1,0 +1,229 @@
+"""The order in which a start-up checks: which refusal is the one that upstream would show.
+
+A *station* is a place where a start-up can stop; most carry the slug of the rule they belong to, some a rule has a
+second station for (``slug@place``). A station that a release lacks is simply never used there. Source: the release's
+``ConfigContainer.from_dict`` or override machinery, ``runtime_config_update``, ``ConfigContainer.validate`` and the
+``validate``/``finalize`` methods it calls.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from mbpack.facts.releases import R03, R04, R05, R06, R07, Release
+
+#: Stations before ``validate``: reading the file, then mixed precision, data parallel size, communication overlap.
+_START = ("load", "section:mixed_precision", "prec/unknown-name", "section:model@start", "topo/world-divisible", "comm-overlap")
+
+#: Megatron-Core's transformer configuration, in its own order.
+_MODEL = (
+    "section:model",
+    "topo/sp-without-tp",
+    "topo/heads-divisible",
+    "topo/query-groups-divisible",
+    "gdn/packed",
+    "prec/model",
+    "topo/ep-needs-moe",
+    "moe/ncclep-needs-flex",
+    "graph/cpu-offload@layers",
+    "recompute/full-needs-method",
+    "graph/scope-and-modules",
+    "graph/scope-names",
+    "graph/full-iteration-spelling",
+    "graph/cpu-offload",
+    "graph/moe-scope-combinations",
+    "graph/mlp-scope-needs-dense",
+    "graph/moe-scope-combinations@padding",
+    "recompute/full-with-te-graphs",
+    "graph/moe-scope-combinations@recompute",
+    "recompute/graphed-dropout",
+    "pp/allgather-variable",
+    "topo/ep-overlap-conditions",
+    "cp/comm-type-list-length",
+    "graph/te-rng-tracker",
+    "topo/vpp",
+)
+
+#: The sections that are finalised after the model.
+_SECTIONS = (
+    "section:logger",
+    "section:train",
+    "sched/train-mode-exclusive",
+    "sched/num-epochs@train",
+    "section:scheduler",
+    "sched/steps@finalize",
+    "section:checkpoint",
+    "fsdp/async-save",
+    "section:rng",
+)
+
+_CP = ("align/model-seq-2cp", "cp/per-token-loss", "cp/average-in-collective")
+_END = (
+    "batch/inbatch-mbs-gt-one",
+    "peft/pretrained-checkpoint",
+    "seq/model-dataset-equal",
+    "moe/flex-gpu",
+)
+_SCHEDULE = ("sched/steps@compat", "sched/steps")
+_FSDP_LATE = ("fsdp/per-token", "fsdp/ckpt")
+_CHECKPOINT = ("fsdp/ckpt@format", "fsdp/async-save@format")
+
+_R03 = (
+    *_START,
+    "dataset:finalize",
+    "section:ddp",
+    "section:optimizer",
+    *_MODEL,
+    *_SECTIONS,
+    "section:validation",
+    "attn/deterministic",
+    "graph/full-iteration-nan-check",
+    *_FSDP_LATE,
+    *_CHECKPOINT,
+    *_SCHEDULE,
+    *_CP,
+    "cp/hierarchical-sizes",
+    "cfg/nested-under-none",
+    "batch/offline-size-positive",
+    "batch/offline-mbs-one",
+    *_END,
+)
+_R05 = (
+    *_START,
+    "dataset:finalize",
+    "section:ddp",
+    "section:optimizer",
+    *_MODEL,
+    *_SECTIONS,
+    "section:validation",
+    "section:dist",
+    "batch/eval-batch-missing",
+    "gbs/eval-divisible@zero",
+    "gbs/eval-divisible",
+    *_FSDP_LATE,
+    "prec/mxfp8-reuse",
+    "attn/deterministic",
+    "graph/full-iteration-nan-check",
+    *_CHECKPOINT,
+    *_SCHEDULE,
+    *_CP,
+    "cp/hierarchical-sizes",
+    "cfg/nested-under-none",
+    "batch/offline-size-positive",
+    "batch/offline-mbs-one",
+    *_END,
+)
+
+#: ``validate`` of the dataset classes; each class uses its own part.
+_ENERGON = (
+    "nrg/path",
+    "dataset:seq-positive",
+    "batch/mbs-positive@energon",
+    "nrg/worker-counts",
+    "nrg/buffer-positive",
+    "nrg/exclusive-inbatch",
+    "nrg/exclusive-defer",
+    "nrg/mbs",
+    "align/pad-multiple-positive",
+    "nrg/do-test",
+    "nrg/encoder-type",
+    "nrg/qwen-only",
+    "nrg/reserved-kwargs",
+)
+_GPT_SFT = (
+    "data/source-exactly-one",
+    "data/preprocessing",
+    "batch/offline-size-positive@dataset",
+    "data/hf-rewrite-explicit-paths",
+    "data/max-train-samples",
+    "batch/gptsft-inbatch-extra",
+    "data/dataset-kwargs-deprecated",
+)
+_EARLY = (
+    *_START,
+    "section:train",
+    "sched/num-epochs",
+    "batch/offline-inbatch-exclusive",
+    "batch/offline-enable-pair",
+    "cfg/nested-under-none",
+    "data/pad-cu-requires-max-length",
+    "graph/offline-fixed-width",
+    "graph/attn-capture-needs-pad-cu",
+)
+_NATIVE = (
+    "nrg/mbs@train",
+    "nrg/per-token-loss",
+    "nrg/avg-in-collective",
+    "nrg/mtp",
+    "nrg/cuda-graphs",
+    "nrg/disttrain",
+    "nrg/pp",
+)
+_LATE = (
+    "section:ddp",
+    "section:optimizer",
+    "graph/local-scoped",
+    *_MODEL,
+    *_SECTIONS,
+    "section:validation",
+    "batch/eval-batch-missing",
+    "batch/energon-mbs-match@eval",
+    "topo/eval-world-divisible",
+    "gbs/eval-divisible@zero",
+    "gbs/eval-divisible",
+    *_FSDP_LATE,
+    "prec/mxfp8-reuse",
+    "attn/deterministic",
+    "graph/full-iteration-nan-check",
+    *_CHECKPOINT,
+    *_SCHEDULE,
+    *_CP,
+    "cp/hierarchical-sizes",
+    "batch/offline-size-positive",
+    "batch/offline-mbs-one",
+    *_END,
+)
+_R06 = (
+    *_EARLY,
+    *_ENERGON,
+    "batch/energon-mbs-match",
+    "section:dist",
+    "align/seq-mult-collate",
+    *_GPT_SFT,
+    *_LATE,
+)
+_R07 = (
+    *_EARLY,
+    "data/source-exactly-one",
+    "data/preprocessing",
+    "batch/inbatch-dataloader-batch",
+    "batch/offline-size-positive@dataset",
+    "data/hf-rewrite-explicit-paths",
+    "data/max-train-samples",
+    "batch/gptsft-inbatch-extra",
+    "data/dataset-kwargs-deprecated",
+    *_ENERGON,
+    "batch/energon-mbs-match",
+    *_NATIVE,
+    "section:dist",
+    "align/seq-mult-collate",
+    *_LATE,
+)
+
+_ORDERS = {R03: _R03, R04: _R03, R05: _R05, R06: _R06, R07: _R07}
+
+
+@lru_cache(maxsize=None)
+def stations(release: Release) -> dict[str, int]:
+    """Position of every station of a release; a name that stands twice keeps its first place."""
+    positions: dict[str, int] = {}
+    for name in _ORDERS.get(release, _R07):
+        positions.setdefault(name, len(positions))
+    return positions
+
+
+def position(release: Release, station: str) -> int:
+    """Where a station stands in a release; stations without a place come last."""
+    known = stations(release)
+    found = known.get(station)
+    return len(known) if found is None else found

@@ -1,0 +1,35 @@
+"""Sections that a start-up needs, and where it stops when one of them is no object (null, a number, a list)."""
+
+from __future__ import annotations
+
+from mbpack.facts.releases import R03, R05, R06, Release
+
+_ALWAYS = {
+    "model": "section:model@start",
+    "logger": "section:logger",
+    "train": "section:train",
+    "scheduler": "section:scheduler",
+    "checkpoint": "section:checkpoint",
+    "rng": "section:rng",
+    "optimizer": "attn/deterministic",
+    "ddp": "fsdp/per-token",
+    "dist": "fsdp/per-token",
+}
+
+
+def stops_at(release: Release, section: str) -> str | None:
+    """The station where a start-up without this section stops; None where it is optional or the validation never asks."""
+    if section == "validation":
+        return "section:validation" if release >= R05 else None
+    if section == "dist" and release >= R06:
+        return "section:dist"
+    if section == "env_vars" and release >= R06:
+        return "load"
+    return _ALWAYS.get(section)
+
+
+#: Sections a complete file must hold.
+def required(release: Release) -> tuple[str, ...]:
+    """Sections without a default: a complete file that lacks one is refused at load."""
+    base = ("train", "model", "optimizer", "scheduler", "dataset", "logger", "tokenizer", "checkpoint")
+    return base if release >= R03 else ()

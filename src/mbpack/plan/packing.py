@@ -1,0 +1,390 @@
+"""How many packs: the shuffled first-fit that Megatron-Bridge runs, first-fit-decreasing, and a lower bound.
+
+All three work on a histogram of runtime lengths: ``lengths`` (tokens, increasing) and ``counts`` (samples of each
+length), both one-dimensional integer arrays of equal shape. Capacity and lengths are tokens; a pack may be filled to
+exactly its capacity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from mbpack.plan._numpy import PlanError, numpy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[Any]
+
+_CHUNK = 1 << 16
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Packs:
+    """Packs as three arrays of equal shape; entry i stands for ``times[i]`` packs that look alike. The order is free.
+
+    ``used`` are runtime tokens in the pack (alignment padding inside samples included), ``samples`` its sample count.
+    """
+
+    capacity: int
+    used: IntArray
+    samples: IntArray
+    times: IntArray
+
+    @property
+    def count(self) -> int:
+        """Number of packs."""
+        return int(self.times.sum())
+
+    @property
+    def tokens(self) -> int:
+        """Runtime tokens in all packs."""
+        return int((self.used * self.times).sum())
+
+    @property
+    def max_samples(self) -> int:
+        """Samples in the pack that holds the most."""
+        return int(self.samples.max())
+
+    def metadata(self, longest: int) -> dict[str, int | float]:
+        """The six numbers that upstream writes for a split; ``longest`` is the longest runtime length in tokens.
+
+        Source: ``create_packing_strategy`` (``data/datasets/packing_utils.py`` up to 0.5, ``data/packing/algorithms.py``
+        from 0.6), rounding included.
+        """
+        packs = self.count
+        samples = int((self.samples * self.times).sum())
+        return {
+            "dataset_max_seqlen": longest,
+            "max_samples_per_bin": self.max_samples,
+            "packing_factor": round(samples / packs, 2),
+            "packing_efficiency": round(self.tokens / packs / self.capacity * 100, 2),
+            "pack_size": self.capacity,
+            "min_packed_seqlen": int(self.used.min()),
+        }
+
+
+class Shuffler:
+    """The order in which upstream packs: positions of the sorted samples, shuffled by numpy's legacy generator.
+
+    One shuffle serves every candidate with the same number of samples, because the generator never looks at the values.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._places: IntArray | None = None
+
+    def order(self, lengths: IntArray, counts: IntArray) -> IntArray:
+        """Every sample's length in packing order, shape (samples,), int32 or int64."""
+        np = numpy()
+        total = int(counts.sum())
+        if self._places is None or len(self._places) != total:
+            places = np.arange(total, dtype=np.int32 if total < 1 << 31 else np.int64)
+            np.random.RandomState(self.seed).shuffle(places)
+            self._places = places
+        kind = np.int32 if len(lengths) == 0 or lengths[-1] < 1 << 31 else np.int64
+        return np.repeat(lengths.astype(kind), counts)[self._places]
+
+
+def shuffled_first_fit(lengths: IntArray, counts: IntArray, capacity: int, shuffler: Shuffler) -> Packs:
+    """Pack as Megatron-Bridge does: shuffle, then put each sample into the first pack with room.
+
+    Exact for 0.6 and later, where the generator is seeded with ``dataset.seed``; up to 0.5 it is not seeded and this is
+    one of the results that can come out.
+
+    Source: ``first_fit_shuffle`` (all releases; 0.3 scans linearly, later releases use a segment tree, same result).
+
+    Raises:
+        PlanError: when there is nothing to pack, or a sample is longer than the capacity (upstream fails as well).
+    """
+    np = numpy()
+    lengths, counts = _checked(lengths, counts, capacity)
+    order = shuffler.order(lengths, counts)
+    zeros = int(counts[0]) if lengths[0] == 0 else 0
+    used, samples = [], []
+    if zeros:
+        # Upstream puts an empty sample into the very first pack, wherever it comes in the order.
+        first, order = _fill_first(order[order > 0], capacity)
+        used, samples = [int(first.sum())], [len(first) + zeros]
+    if len(order):
+        unit = int(np.gcd.reduce(lengths))
+        smallest = int(lengths[lengths > 0][0]) // unit
+        threshold = max(int(lengths[np.searchsorted(np.cumsum(counts), len(order) // 32)]) // unit, smallest) + 1
+        free, held = _first_fit(order // unit, capacity // unit, smallest, threshold)
+        used = np.concatenate([np.array(used, dtype=np.int64), (capacity // unit - free) * unit])
+        samples = np.concatenate([np.array(samples, dtype=np.int64), held])
+    used = np.asarray(used, dtype=np.int64)
+    return Packs(capacity, used, np.asarray(samples, dtype=np.int64), np.ones(len(used), dtype=np.int64))
+
+
+def first_fit_decreasing(lengths: IntArray, counts: IntArray, capacity: int) -> Packs:
+    """First-fit-decreasing, exact, from the histogram: the cost depends on the distinct lengths, not on the samples.
+
+    First-fit over a decreasing order fills one pack after the other with the longest sample that still fits; the same
+    filling repeats as long as every length it uses is in supply, so identical packs are emitted at once.
+
+    Raises:
+        PlanError: as :func:`shuffled_first_fit`.
+    """
+    np = numpy()
+    lengths, counts = _checked(lengths, counts, capacity)
+    zeros = int(counts[0]) if lengths[0] == 0 else 0
+    if zeros:
+        lengths, counts = lengths[1:], counts[1:]
+    used, samples, times = _decreasing(lengths, counts, capacity)
+    if zeros and not used:
+        used, samples, times = [0], [zeros], [1]
+    elif zeros:  # zero-length samples come last and go into the first pack: split it off from its likes
+        used, samples, times = [used[0], *used], [samples[0] + zeros, *samples], [1, times[0] - 1, *times[1:]]
+    keep = np.array(times, dtype=np.int64) > 0
+    return Packs(
+        capacity,
+        np.array(used, dtype=np.int64)[keep],
+        np.array(samples, dtype=np.int64)[keep],
+        np.array(times, dtype=np.int64)[keep],
+    )
+
+
+def lower_bound(lengths: IntArray, counts: IntArray, capacity: int) -> int:
+    """Packs that no packer can go below: the bound L2 of Martello and Toth, over all thresholds at once."""
+    np = numpy()
+    lengths, counts = _checked(lengths, counts, capacity)
+    many = np.zeros(capacity + 2, dtype=np.int64)  # many[x]: samples shorter than x; weight[x]: their tokens
+    weight = np.zeros(capacity + 2, dtype=np.int64)
+    np.add.at(many, lengths + 1, counts)
+    np.add.at(weight, lengths + 1, counts * lengths)
+    many, weight = np.cumsum(many), np.cumsum(weight)
+    half = capacity // 2
+    small = np.arange(half + 1)
+    alone = many[capacity + 1] - many[capacity - small + 1]
+    large = many[capacity - small + 1] - many[half + 1]
+    room = large * capacity - (weight[capacity - small + 1] - weight[half + 1])
+    rest = weight[half + 1] - weight[small] - room
+    return max(1, int((alone + large + np.maximum(0, -(-rest // capacity))).max()))
+
+
+def _checked(lengths: IntArray, counts: IntArray, capacity: int) -> tuple[IntArray, IntArray]:
+    """The non-empty classes of a histogram that can be packed."""
+    keep = counts > 0
+    lengths, counts = lengths[keep], counts[keep]
+    if len(lengths) == 0:
+        raise PlanError("there are no samples to pack")
+    if lengths[-1] > capacity:
+        raise PlanError(f"a sample of {int(lengths[-1]):,} tokens does not fit a pack of {capacity:,}")
+    return lengths, counts
+
+
+def _fill_first(order: IntArray, capacity: int) -> tuple[IntArray, IntArray]:
+    """The samples first-fit puts into the very first pack, and the others in their order."""
+    np = numpy()
+    taken = np.zeros(len(order), dtype=bool)
+    room = capacity
+    for place, length in enumerate(order.tolist()):
+        if length <= room:
+            taken[place] = True
+            room -= length
+            if room == 0:
+                break
+    return order[taken], order[~taken]
+
+
+class _Crowd:
+    """Nearly full packs, found by what they have left: the earliest pack with at least so much room.
+
+    An entry is ``pack number << bits | samples``, so entries compare by pack number. For each amount of room there is a
+    heap of entries; ``_top`` holds each heap's earliest entry and ``_best`` the earliest of each block of rooms, both
+    scanned by ``min`` over a slice, which costs less than a tree walked in Python.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._shift = max(5, limit.bit_length() // 2)
+        blocks = (limit >> self._shift) + 1
+        self._top = [_NEVER] * (blocks << self._shift)
+        self._best = [_NEVER] * blocks
+        self._heaps: list[list[int]] = [[] for _ in self._top]
+
+    def first(self, size: int) -> tuple[int, int]:
+        """The earliest entry with room for ``size``, and that room; a very large entry when there is none."""
+        block = (size >> self._shift) + 1
+        entry = min(self._top[size : block << self._shift])
+        if block < len(self._best):
+            other = min(self._best[block:])
+            if other < entry:
+                block = self._best.index(other, block)
+                return other, self._top.index(other, block << self._shift)
+        return entry, (self._top.index(entry, size) if entry != _NEVER else 0)
+
+    def put(self, room: int, entry: int) -> None:
+        """Add a pack."""
+        heappush(self._heaps[room], entry)
+        if entry < self._top[room]:
+            self._top[room] = entry
+            block = room >> self._shift
+            if entry < self._best[block]:
+                self._best[block] = entry
+
+    def pop(self, room: int) -> None:
+        """Remove the earliest pack with exactly this room."""
+        heap = self._heaps[room]
+        entry = heappop(heap)
+        self._top[room] = heap[0] if heap else _NEVER
+        block = room >> self._shift
+        if self._best[block] == entry:
+            start = block << self._shift
+            self._best[block] = min(self._top[start : start + (1 << self._shift)])
+
+    def items(self) -> list[tuple[int, int]]:
+        """All (room, entry)."""
+        return [(room, entry) for room, heap in enumerate(self._heaps) for entry in heap]
+
+
+def _first_fit(order: IntArray, capacity: int, smallest: int, threshold: int) -> tuple[IntArray, IntArray]:
+    """First-fit over samples of length >= ``smallest`` >= 1 in the order given: room left and samples of each pack.
+
+    Nearly every sample goes into one of the newest packs, so the state is split by how it is used: the three newest packs
+    in the locals ``a``, ``b``, ``c`` (oldest first); older packs with at least ``threshold`` room in ``older``, a short list
+    in order; older packs with less in a :class:`_Crowd`; packs no sample fits any more only in ``done``.
+
+    A pack is one integer, ``room << bits | samples``, and a sample is ``(length << bits) - 1``: it fits when it is smaller
+    than the pack, and subtracting it takes the room and counts the sample in one step.
+    """
+    np = numpy()
+    bits = (capacity // smallest).bit_length()
+    mask = (1 << bits) - 1
+    fresh = capacity << bits
+    closed = smallest << bits  # below: no sample fits
+    crowded = (threshold << bits) - 1  # below: belongs to the crowd
+    crowd = _Crowd(threshold)
+    older: list[int] = []
+    numbers: list[int] = []  # pack numbers of `older`
+    patience = 32  # packs in `older` before the threshold grows
+    done: list[int] = []
+    gate = crowded  # nothing older than `a` takes a sample that is not below
+    a = b = c = 0
+    opened = 0  # `c` is pack number opened - 1
+
+    for start in range(0, len(order), _CHUNK):
+        for item in ((order[start : start + _CHUNK].astype(np.int64) << bits) - 1).tolist():
+            if item < gate:
+                if item < crowded:
+                    size = (item >> bits) + 1
+                    entry, room = crowd.first(size)
+                    if numbers:
+                        rival = numbers[0]
+                    else:
+                        rival = opened - 3 if item < a else opened - 2 if item < b else opened - 1
+                    if entry < rival << bits:
+                        crowd.pop(room)
+                        room -= size
+                        entry += 1
+                        if room < smallest:
+                            done.append(room << bits | entry & mask)
+                        else:
+                            crowd.put(room, entry)
+                        continue
+                for place, pack in enumerate(older):  # noqa: B007
+                    if item < pack:
+                        break
+                else:
+                    place = -1
+                if place >= 0:
+                    left = pack - item
+                    if left >= crowded:
+                        older[place] = left
+                    else:
+                        del older[place]
+                        number = numbers.pop(place)
+                        if left < closed:
+                            done.append(left)
+                        else:
+                            crowd.put(left >> bits, number << bits | left & mask)
+                    if pack == gate:
+                        gate = max(older) if older else crowded
+                    continue
+            if item < a:
+                a -= item
+            elif item < b:
+                b -= item
+            elif item < c:
+                c -= item
+            else:
+                if a < closed:
+                    done.append(a)
+                elif a < crowded:
+                    crowd.put(a >> bits, (opened - 3) << bits | a & mask)
+                else:
+                    older.append(a)
+                    numbers.append(opened - 3)
+                    if a > gate:
+                        gate = a
+                    if len(older) > patience and threshold <= capacity:
+                        # Many roomy packs (lengths close to the capacity): let the crowd take more of them.
+                        threshold = min(4 * threshold, capacity + 1)
+                        crowded = (threshold << bits) - 1
+                        grown = _Crowd(threshold)
+                        for room, entry in crowd.items():
+                            grown.put(room, entry)
+                        crowd = grown
+                        for pack, number in zip(older, numbers, strict=True):
+                            if pack < crowded:
+                                crowd.put(pack >> bits, number << bits | pack & mask)
+                        kept = [(pack, number) for pack, number in zip(older, numbers, strict=True) if pack >= crowded]
+                        older = [pack for pack, _ in kept]
+                        numbers = [number for _, number in kept]
+                        gate = max(older) if older else crowded
+                opened += 1
+                a, b, c = b, c, fresh - item
+
+    done += [a, b, c]
+    done += older
+    done += [room << bits | entry & mask for room, entry in crowd.items()]
+    packs = np.array(done, dtype=np.int64)
+    packs = packs[packs > 0]  # the three locals start as 0, which is no pack
+    return packs >> bits, packs & mask
+
+
+def _decreasing(lengths: IntArray, counts: IntArray, capacity: int) -> tuple[list[int], list[int], list[int]]:
+    """Tokens, samples and multiplicity of the packs of first-fit-decreasing; lengths >= 1."""
+    np = numpy()
+    size: list[int] = lengths[::-1].tolist()
+    left: list[int] = counts[::-1].tolist()
+    kinds = len(size)
+    # fits[room]: the longest length class that fits; alive[i]: a class at or after i that may still have samples
+    fits: list[int] = (kinds - np.searchsorted(lengths, np.arange(capacity + 1), side="right")).tolist()
+    alive = list(range(kinds + 1))
+    used: list[int] = []
+    samples: list[int] = []
+    times: list[int] = []
+    head = 0
+    while True:
+        while alive[head] != head:
+            head = alive[head]
+        if head == kinds:
+            return used, samples, times
+        room = capacity
+        repeat = _NEVER
+        filling: list[tuple[int, int]] = []
+        kind = head
+        while kind < kinds:
+            supply = left[kind]
+            take = min(room // size[kind], supply)
+            filling.append((kind, take))
+            room -= take * size[kind]
+            repeat = min(repeat, supply // take)
+            kind = max(fits[room], kind + 1)
+            root = kind
+            while alive[root] != root:
+                root = alive[root]
+            while alive[kind] != root:  # path compression: later searches jump over what is used up
+                alive[kind], kind = root, alive[kind]
+            kind = root
+        for kind, take in filling:
+            left[kind] -= repeat * take
+            if not left[kind]:
+                alive[kind] = kind + 1
+        used.append(capacity - room)
+        samples.append(sum(take for _, take in filling))
+        times.append(repeat)

@@ -1,0 +1,134 @@
+"""The machine-readable contract (schema_version 1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mbpack import __version__
+from mbpack.config.settings import ABSENT, Object, Setting
+from mbpack.engine.result import NotChecked, Result
+from mbpack.engine.features import test_commands
+from mbpack.rules.base import Finding
+
+SCHEMA_VERSION = 1
+
+
+def render(results: Sequence[Result]) -> str:
+    """All results as one JSON object."""
+    return json.dumps(payload(results), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def payload(results: Sequence[Result]) -> dict[str, Any]:
+    """All results as plain data."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "mbpack": __version__,
+        "files": [_file(result) for result in results],
+        "summary": {
+            "files": len(results),
+            "errors": sum(result.errors for result in results),
+            "warnings": sum(result.warnings for result in results),
+        },
+    }
+
+
+def _file(result: Result) -> dict[str, Any]:
+    context = result.context
+    return {
+        "path": result.path,
+        "context": None
+        if context is None
+        else {
+            "bridge": context.version.text,
+            "recipe": context.recipe,
+            "gpus": context.gpus,
+            "launcher": context.launcher,
+            "sources": dict(context.sources),
+        },
+        "mode": result.mode,
+        "verdict": result.verdict,
+        "findings": [finding_data(finding, finding is result.first) for finding in result.findings],
+        "not_checked": [_not_checked(entry) for entry in result.not_checked],
+        "derived": {name: derived.value for name, derived in result.derived.items()},
+        "upstream_tests": test_commands(result.run) if result.run is not None else [],
+    }
+
+
+def _not_checked(entry: NotChecked) -> dict[str, Any]:
+    return {"code": entry.rule.code, "needs": list(entry.needs)}
+
+
+def finding_data(finding: Finding, fires_first: bool) -> dict[str, Any]:
+    """One finding as plain data."""
+    line, column, end = place(finding)
+    data: dict[str, Any] = {
+        "code": finding.rule.code,
+        "slug": finding.rule.slug,
+        "severity": finding.outcome.severity,
+        "consequence": finding.outcome.consequence,
+        "when": finding.outcome.when,
+        "message": finding.message,
+        "why": finding.why,
+        "key": finding.setting.key or None,
+        "line": line,
+        "column": column,
+        "end_column": end,
+        "related": [_related(setting) for setting in distinct(finding.related, finding.setting)],
+        "fix": None,
+        "fires_first": fires_first,
+    }
+    if finding.fix is not None:
+        data["fix"] = {
+            "safety": "safe" if finding.fix.safe else "unsafe",
+            "title": finding.fix.title,
+            "edits": [
+                {"op": edit.op, "key": edit.key, "value": plain(edit.value), "to": edit.to} for edit in finding.fix.edits
+            ],
+        }
+    return data
+
+
+def _related(setting: Setting) -> dict[str, Any]:
+    span = setting.item.span if setting.item is not None else None
+    return {
+        "key": setting.key,
+        "line": span.line if span else None,
+        "column": span.column if span else None,
+        "value": plain(setting.value),
+    }
+
+
+def distinct(settings: Iterable[Setting], other: Setting) -> list[Setting]:
+    """Related settings without repetition and without the finding's own place."""
+    seen, kept = {other.key}, []
+    for setting in settings:
+        if setting.key not in seen:
+            seen.add(setting.key)
+            kept.append(setting)
+    return kept
+
+
+def place(finding: Finding) -> tuple[int | None, int | None, int | None]:
+    """Line, column and end column of a finding, counted from 1; None where it is written nowhere."""
+    item = finding.setting.item
+    if item is None:
+        return None, None, None
+    span = item.key if finding.on_key and item.key is not None else item.span
+    return span.line, span.column, span.end_column if span.end_line == span.line else span.column
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if value is ABSENT:
+        return None
+    if isinstance(value, Object):
+        return {"_target_": value.target}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)

@@ -1,0 +1,190 @@
+"""What a rule is, and what it says when it fires.
+
+A rule is one small class: its code and slug, the releases it concerns, its documentation (the docstring, with fixed
+headings that ``mbpack explain`` prints and whose YAML the tests execute) and :meth:`Rule.check`, which reads a
+:class:`~mbpack.config.run.Run` and yields findings. Rules do no I/O and change nothing. Reading an unknown value ends
+the rule; the engine then lists it under "not checked".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from mbpack.config.run import Run
+from mbpack.config.settings import Setting
+from mbpack.facts.releases import NIGHTLY, R03, Release
+
+
+class Outcome(NamedTuple):
+    """How bad a finding is, what happens if nothing is done, and when."""
+
+    severity: str  # error | warning | info
+    consequence: str  # rejected | crash | silent | ignored | waste | note
+    when: str  # load | validate | data | first-step | evaluation | resume | always
+
+    def as_warning(self) -> Outcome:
+        """The same, as a warning."""
+        return self._replace(severity="warning")
+
+    def as_info(self) -> Outcome:
+        """The same, as a note in passing."""
+        return self._replace(severity="info")
+
+
+REJECTED = Outcome("error", "rejected", "validate")
+REJECTED_LOAD = Outcome("error", "rejected", "load")
+CRASH_DATA = Outcome("error", "crash", "data")
+CRASH_STEP = Outcome("error", "crash", "first-step")
+CRASH_EVAL = Outcome("error", "crash", "evaluation")
+CRASH_RESUME = Outcome("error", "crash", "resume")
+CRASH_LATER = Outcome("error", "crash", "always")
+SILENT = Outcome("error", "silent", "always")
+SILENT_EVAL = Outcome("error", "silent", "evaluation")
+SILENT_RESUME = Outcome("error", "silent", "resume")
+IGNORED = Outcome("error", "ignored", "load")
+WASTE = Outcome("warning", "waste", "always")
+NOTE = Outcome("info", "note", "always")
+DERIVED = Outcome("info", "note", "validate")
+LAUNCHER_SETS = Outcome("info", "note", "load")
+LAUNCHER_OVERRIDES = Outcome("warning", "ignored", "load")
+
+
+class Edit(NamedTuple):
+    """One change of a key, in the names of the release: ``set`` a value, ``delete`` it, or ``rename`` it to ``to``."""
+
+    op: str
+    key: str
+    value: Any = None
+    to: str | None = None
+
+
+class Fix(NamedTuple):
+    """How to mend it. ``safe``: the same training, now valid. Otherwise the title says what else changes.
+
+    A fix without edits is advice in words: nothing follows from the rest of the configuration.
+    """
+
+    title: str
+    edits: tuple[Edit, ...] = ()
+    safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem at one place."""
+
+    rule: Rule
+    outcome: Outcome
+    message: str
+    why: str
+    setting: Setting
+    related: tuple[Setting, ...] = ()
+    fix: Fix | None = None
+    caret: str = ""
+    station: str = ""
+    on_key: bool = False  # the place is the key rather than its value
+
+
+class Rule:
+    """Base of all rules. Subclasses set ``code`` and ``slug``, document themselves and implement :meth:`check`."""
+
+    code: ClassVar[str]
+    slug: ClassVar[str]
+    #: First and last release the rule concerns.
+    releases: ClassVar[tuple[Release, Release]] = (R03, NIGHTLY)
+    #: Whether it can refuse a start-up; then an unknown input leaves the verdict open.
+    rejects: ClassVar[bool] = False
+    #: Whether an unknown input is worth a line under "not checked"; notes and hints are not.
+    reports_unknown: ClassVar[bool] = True
+    #: Runs after the others, because it reads what stopped them.
+    late: ClassVar[bool] = False
+
+    def check(self, run: Run) -> Iterable[Finding]:
+        """Yield what is wrong with a run.
+
+        Raises:
+            Unknown: an input is unknown; the rule cannot be judged.
+            WrongKind: a value is text where a number is needed; the value rules report that.
+        """
+        raise NotImplementedError
+
+    def applies(self, release: Release) -> bool:
+        """Whether the rule concerns a release."""
+        return self.releases[0] <= release <= self.releases[1]
+
+    @property
+    def topic(self) -> str:
+        """The first part of the slug."""
+        return self.slug.partition("/")[0]
+
+    def finding(
+        self,
+        run: Run,
+        outcome: Outcome,
+        key: str,
+        message: str,
+        *,
+        why: str = "",
+        related: Iterable[str] = (),
+        fix: Fix | None = None,
+        caret: str = "",
+        station: str = "",
+        on_key: bool = False,
+        setting: Setting | None = None,
+    ) -> Finding:
+        """A finding at a canonical key, with the settings it follows from as related places."""
+        return Finding(
+            rule=self,
+            outcome=outcome,
+            message=message,
+            why=why,
+            setting=setting or place(run, key),
+            related=tuple(place(run, other) for other in related if run.settings.peek(other) is not None),
+            fix=fix,
+            caret=caret,
+            station=station or self.slug,
+            on_key=on_key,
+        )
+
+
+class RejectingRule(Rule):
+    """A rule that upstream checks itself, at load or in ``ConfigContainer.validate``."""
+
+    rejects = True
+
+
+def place(run: Run, key: str) -> Setting:
+    """The setting of a key, or a stand-in without a place where it is unknown."""
+    found = run.settings.peek(key)
+    if found is not None:
+        return found
+    from mbpack.config.settings import ABSENT, Origin
+    from mbpack.facts.keys import path_in
+
+    return Setting(path_in(run.release, key), ABSENT, Origin.DEFAULT)
+
+
+def set_to(run: Run, *pairs: tuple[str, Any]) -> tuple[Edit, ...]:
+    """Edits that set canonical keys, spelled as the run's release spells them."""
+    from mbpack.facts.keys import path_in
+
+    return tuple(Edit("set", path_in(run.release, key), value) for key, value in pairs)
+
+
+def words(items: Iterable[Any], joiner: str = "and") -> str:
+    """Items as English: ``a, b and c``."""
+    texts = [str(item) for item in items]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {joiner} {texts[-1]}" if texts else ""
+
+
+def is_number(value: Any) -> bool:
+    """Whether arithmetic works on a value (booleans count as numbers, as in Python)."""
+    return isinstance(value, (int, float))
+
+
+def each(*parts: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings of several checks in order."""
+    for part in parts:
+        yield from part

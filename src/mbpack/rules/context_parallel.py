@@ -1,0 +1,201 @@
+"""Context parallelism: what fine-tuning with it must set, and how its communication is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.facts import formulas
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.releases import R04, R06
+from mbpack.rules.base import (
+    LAUNCHER_OVERRIDES,
+    LAUNCHER_SETS,
+    REJECTED,
+    SILENT,
+    Finding,
+    Fix,
+    Outcome,
+    RejectingRule,
+    Rule,
+    set_to,
+)
+
+CP = "model.context_parallel_size"
+PER_TOKEN, AVERAGE = "model.calculate_per_token_loss", "ddp.average_in_collective"
+COMM, SIZES = "model.cp_comm_type", "model.hierarchical_context_parallel_sizes"
+#: Up to 0.5 nothing looks at the loss settings of these datasets, which need them all the same.
+_UNCHECKED = (DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
+
+
+def _outcome(run: Run, key: str) -> Outcome | None:
+    """How a loss setting that is wrong for context parallelism ends, or None where it does not matter."""
+    if run.cp <= 1:
+        return None
+    if run.finetuning:
+        if run.repaired:
+            return LAUNCHER_OVERRIDES if run.wrote(key) else LAUNCHER_SETS
+        return REJECTED
+    return SILENT if run.release < R06 and run.dataset in _UNCHECKED else None
+
+
+class PerTokenLoss(RejectingRule):
+    """Fine-tuning with context parallelism needs calculate_per_token_loss.
+
+    A rank whose tokens are all masked divides zero by zero when losses are averaged per sample. `run_recipe.py` (0.6
+    and later) sets it, whatever the file says.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    - 0.6, 0.7: `scripts/training/recipe_runner.py`, `sync_finetuning_cp_invariants`
+    """
+
+    code, slug = "CPL101", "cp/per-token-loss"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        outcome = _outcome(run, PER_TOKEN)
+        if outcome is None or run.flag(PER_TOKEN):
+            return
+        if outcome is not SILENT and run.release >= R06 and self._sets_itself(run):
+            return
+        yield self.finding(
+            run,
+            outcome,
+            PER_TOKEN,
+            f"context parallel {run.cp} needs calculate_per_token_loss: true"
+            if outcome in (REJECTED, SILENT)
+            else "run_recipe.py sets calculate_per_token_loss to true for context parallelism",
+            why="A context parallel rank whose tokens are all masked would divide zero by zero: the loss becomes NaN or wrong.",
+            related=(CP,),
+            fix=Fix("calculate_per_token_loss: true", set_to(run, (PER_TOKEN, True))),
+        )
+
+    @staticmethod
+    def _sets_itself(run: Run) -> bool:
+        """Qwen3-VL providers set it themselves when the model is finalised (0.6 and later)."""
+        return run.model_class in ("Qwen3VLModelProvider", "Qwen3VLMoEModelProvider")
+
+
+class AverageInCollective(RejectingRule):
+    """Fine-tuning with context parallelism needs average_in_collective off.
+
+    With a per-token loss the gradients are scaled by token counts; averaging in the collective would scale them again.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "CPL102", "cp/average-in-collective"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        outcome = _outcome(run, AVERAGE)
+        if outcome is None or not run.flag(AVERAGE) or self._forced_off(run):
+            return
+        yield self.finding(
+            run,
+            outcome,
+            AVERAGE,
+            f"context parallel {run.cp} needs average_in_collective: false"
+            if outcome in (REJECTED, SILENT)
+            else "run_recipe.py sets average_in_collective to false for context parallelism",
+            why="With a per-token loss gradients are divided by token counts; averaging them in the collective scales them twice.",
+            related=(CP,),
+            fix=Fix("average_in_collective: false", set_to(run, (AVERAGE, False))),
+        )
+
+    @staticmethod
+    def _forced_off(run: Run) -> bool:
+        """Megatron FSDP switches it off before this check (from 0.4 on only with symmetric registration)."""
+        if not (run.flag("dist.use_megatron_fsdp") or run.flag("ddp.use_megatron_fsdp")):
+            return False
+        return run.release < R04 or not run.flag("ddp.disable_symmetric_registration")
+
+
+class CommTypeListLength(RejectingRule):
+    """A cp_comm_type list needs one entry per layer.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "CPL104", "cp/comm-type-list-length"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.cp <= 1:
+            return
+        kinds = run.value(COMM)
+        if kinds is None or isinstance(kinds, str):
+            return
+        if not isinstance(kinds, list):
+            yield self.finding(
+                run, REJECTED, COMM, f"cp_comm_type must be text or a list of texts, found {kinds!r}", fix=Fix("cp_comm_type: p2p")
+            )
+            return
+        layers = run.number("model.num_layers")
+        if len(kinds) != layers:
+            yield self.finding(
+                run,
+                REJECTED,
+                COMM,
+                f"cp_comm_type has {len(kinds)} entries for {layers} layers",
+                related=("model.num_layers",),
+                fix=Fix("one text for all layers, or one entry per layer"),
+            )
+
+
+class HierarchicalSizes(RejectingRule):
+    """The a2a+p2p communication needs hierarchical sizes whose product is CP.
+
+    Without them the communication is silently off and every rank attends to its own piece only. 0.3 does not check.
+
+    ## Upstream
+    - 0.4 to 0.7: `training/config.py`, `ConfigContainer._validate_cp_comm_type`
+    """
+
+    code, slug = "CPL105", "cp/hierarchical-sizes"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        kinds, sizes = run.value(COMM), run.value(SIZES)
+        outcome = REJECTED if run.release >= R04 else SILENT
+        named = any("a2a+p2p" in kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str))
+        if named and sizes is None:
+            cp = run.cp
+            if cp <= 1 and outcome is SILENT:
+                return
+            example = [8, cp // 8] if cp > 8 and cp % 8 == 0 else [2, cp // 2] if cp > 2 and cp % 2 == 0 else [cp]
+            yield self.finding(
+                run,
+                outcome,
+                COMM,
+                f"cp_comm_type a2a+p2p needs hierarchical_context_parallel_sizes with product {cp}",
+                why="Without sizes each rank attends only to its own piece: throughput looks high, training is broken.",
+                related=(CP, SIZES),
+                fix=Fix(f"hierarchical_context_parallel_sizes: {example}, or cp_comm_type: p2p", set_to(run, (COMM, "p2p"))),
+            )
+        elif isinstance(sizes, list) and run.release >= R04:
+            product = formulas.product([n for n in sizes if isinstance(n, int)])
+            if product != run.cp:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    SIZES,
+                    f"hierarchical_context_parallel_sizes {sizes} multiply to {product}, context parallel is {run.cp}",
+                    related=(CP,),
+                    fix=Fix(f"sizes with product {run.cp}, or null", set_to(run, (SIZES, None))),
+                )
+
+
+RULES: tuple[Rule, ...] = (PerTokenLoss(), AverageInCollective(), CommTypeListLength(), HierarchicalSizes())

@@ -1,0 +1,348 @@
+"""Where fine-tuning data come from, and what must not stand in dataset_kwargs (checked from 0.6 on)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.config.settings import Object
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.hf_presets import HF_PRESET_SPLITS
+from mbpack.facts.releases import NIGHTLY, R04, R06
+from mbpack.rules.base import CRASH_DATA, NOTE, REJECTED, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, set_to, words
+
+ROOT, HF = "dataset.dataset_root", "dataset.hf_dataset"
+HF_ONLY = ("hf_validation_dataset", "hf_test_dataset", "hf_output_root", "hf_validation_proportion")
+SPECS = "dataset.offline_packing_specs"
+PACK_PATHS = ("packed_train_data_path", "packed_val_data_path", "packed_metadata_path")
+#: Keys of ``dataset_kwargs`` whose meaning moved to ``dataset.preprocessing`` in 0.6.
+SEMANTIC_KWARGS = frozenset(
+    "add_bos add_eos add_sep answer_only_loss chat chat_loss_mode label_key prompt_completion_config prompt_template "
+    "truncation_field truncation_method use_hf_tokenizer_chat_template".split()
+)
+
+
+class SourceExactlyOne(RejectingRule):
+    """GPT-SFT data come from a local directory or from Hugging Face, never both.
+
+    Text recipes of 0.6 and later name a Hugging Face dataset and hold out a share for validation, so local JSONL needs
+    three keys: the directory, and both Hugging Face fields set to null.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {dataset_root: data/sft}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
+    """
+
+    code, slug = "DAT123", "data/source-exactly-one"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.dataset is not DatasetKind.GPT_SFT:
+            return
+        root, hub = run.value(ROOT), run.value(HF)
+        if (root is None) == (hub is None):
+            yield self._sources(run, root is not None)
+        elif root is not None:
+            yield from self._local(run, root)
+        else:
+            yield from self._hub(run)
+        length = run.number("dataset.seq_length")
+        if length is not None and length <= 0:
+            yield self._refuse(
+                run, "dataset.seq_length", f"dataset.seq_length must be positive, found {length}", Fix("a positive length")
+            )
+
+    def _sources(self, run: Run, both: bool) -> Finding:
+        if both:
+            clear = [HF, *(f"dataset.{name}" for name in HF_ONLY if run.maybe(f"dataset.{name}") is not None)]
+            return self._refuse(
+                run,
+                ROOT if run.wrote(ROOT) else HF,
+                "dataset_root and hf_dataset are both set; the data have one source",
+                Fix(
+                    f"{words(key.partition('.')[2] for key in clear)}: null, to read the local files",
+                    set_to(run, *((key, None) for key in clear)),
+                ),
+                (HF, ROOT),
+            )
+        return self._refuse(
+            run,
+            ROOT,
+            "neither dataset_root nor hf_dataset says where the data are",
+            Fix("dataset_root: the directory with training.jsonl and validation.jsonl"),
+        )
+
+    def _local(self, run: Run, root: object) -> Iterator[Finding]:
+        if isinstance(root, str) and not root.strip():
+            yield self._refuse(run, ROOT, "dataset_root is empty", Fix("the directory with training.jsonl"))
+        held = [f"dataset.{name}" for name in HF_ONLY if run.is_set(f"dataset.{name}")]
+        if run.flag("dataset.hf_rewrite"):
+            held.append("dataset.hf_rewrite")
+        if held:
+            edits = [(key, False if key.endswith("rewrite") else None) for key in held]
+            yield self._refuse(
+                run,
+                next((key for key in held if run.wrote(key)), ROOT),
+                f"{words(key.partition('.')[2] for key in held)} belong to a Hugging Face source, the data are local",
+                Fix(words(f"{key.partition('.')[2]}: {str(v).lower() if v is False else 'null'}" for key, v in edits), set_to(run, *edits), True),
+                (ROOT, *held),
+            )
+
+    def _hub(self, run: Run) -> Iterator[Finding]:
+        share, holdout = run.number("dataset.hf_validation_proportion"), run.value("dataset.hf_validation_dataset")
+        if share is not None and not 0 < share < 1:
+            yield self._refuse(
+                run, "dataset.hf_validation_proportion", f"hf_validation_proportion must lie between 0 and 1, found {share}", Fix("0.05")
+            )
+        if share is not None and holdout is not None:
+            yield self._refuse(
+                run,
+                "dataset.hf_validation_proportion",
+                "hf_validation_dataset and hf_validation_proportion are both set",
+                Fix("hf_validation_proportion: null", set_to(run, ("dataset.hf_validation_proportion", None))),
+            )
+        validate, test = run.flag("dataset.do_validation"), run.flag("dataset.do_test")
+        splits = self._splits(run)
+        if validate and holdout is None and share is None and "validation" not in splits:
+            yield self._refuse(
+                run,
+                "dataset.do_validation",
+                "the Hugging Face source has no validation split",
+                Fix("hf_validation_proportion: 0.05, or do_validation: false", set_to(run, ("dataset.hf_validation_proportion", 0.05))),
+                (HF,),
+            )
+        if test and not run.is_set("dataset.hf_test_dataset") and "test" not in splits:
+            yield self._refuse(
+                run,
+                "dataset.do_test",
+                "the Hugging Face source has no test split",
+                Fix("do_test: false", set_to(run, ("dataset.do_test", False))),
+                (HF,),
+            )
+        if not validate and (holdout is not None or share is not None):
+            yield self._refuse(
+                run,
+                "dataset.do_validation",
+                "validation settings are given while do_validation is off",
+                Fix("hf_validation_proportion: null", set_to(run, ("dataset.hf_validation_proportion", None)), True),
+                ("dataset.hf_validation_proportion",),
+            )
+        if not test and run.is_set("dataset.hf_test_dataset"):
+            yield self._refuse(
+                run, "dataset.hf_test_dataset", "hf_test_dataset needs do_test: true", Fix("hf_test_dataset: null")
+            )
+
+    @staticmethod
+    def _splits(run: Run) -> tuple[str, ...]:
+        """Logical splits of the named source; a path of one's own may have any."""
+        name = run.value(f"{HF}.dataset_name")
+        return HF_PRESET_SPLITS.get(name, ("train", "validation", "test")) if isinstance(name, str) else ("train", "validation", "test")
+
+    def _refuse(self, run: Run, key: str, message: str, fix: Fix, related: tuple[str, ...] = ()) -> Finding:
+        return self.finding(run, REJECTED, key, message, related=related, fix=fix)
+
+
+class HfRewriteExplicitPaths(RejectingRule):
+    """hf_rewrite excludes explicit pack paths.
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
+    """
+
+    code, slug = "DAT122", "data/hf-rewrite-explicit-paths"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key = "dataset.hf_rewrite"
+        if run.dataset is not DatasetKind.GPT_SFT or not run.flag(key) or run.specs is None or run.specs_plain:
+            return
+        paths = [f"{SPECS}.{name}" for name in PACK_PATHS if run.is_set(f"{SPECS}.{name}")]
+        if paths:
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                f"hf_rewrite cannot replace explicit packs ({words(path.rpartition('.')[2] for path in paths)})",
+                related=paths,
+                fix=Fix("hf_rewrite: false", set_to(run, (key, False))),
+            )
+
+
+class MaxTrainSamples(RejectingRule):
+    """max_num_samples belongs to the dataset, not to dataset_kwargs.
+
+    `dataset.max_train_samples` counts packed rows when packing is on.
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
+    - 0.3 to 0.5: the argument is passed twice when the dataset is built
+    """
+
+    code, slug = "DAT101", "data/max-train-samples"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.dataset is not DatasetKind.GPT_SFT:
+            return
+        key = "dataset.dataset_kwargs.max_num_samples"
+        if "max_num_samples" in run.settings.mapping("dataset.dataset_kwargs"):
+            yield self.finding(
+                run,
+                REJECTED if run.release >= R06 else CRASH_DATA,
+                key,
+                "dataset_kwargs.max_num_samples is not allowed; the dataset has max_train_samples",
+                fix=Fix("dataset.max_train_samples instead"),
+            )
+        samples = run.settings.written("dataset.max_train_samples")
+        if samples is not None and samples.value is not None and run.offline:
+            yield self.finding(
+                run, NOTE, "dataset.max_train_samples", f"max_train_samples {samples.value} counts packed rows, not samples"
+            )
+
+
+class DatasetKwargsDeprecated(RejectingRule):
+    """Preprocessing keys in dataset_kwargs do not combine with dataset.preprocessing.
+
+    Every text recipe of 0.6 and later sets `preprocessing`, so the old keys are refused on it even when the file never
+    mentions preprocessing.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {dataset_kwargs: {chat: true}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset:
+      preprocessing:
+        _target_: megatron.bridge.data.sft_processing.ChatSFTPreprocessingConfig
+        loss_mode: assistant
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`; `data/base.py`, `validate_declarative_mapping`
+    """
+
+    code, slug = "DAT131", "data/dataset-kwargs-deprecated"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.dataset is not DatasetKind.GPT_SFT:
+            return
+        key = "dataset.dataset_kwargs"
+        kwargs = run.value(key)
+        if kwargs is not None and not isinstance(kwargs, (dict, Object)):
+            yield self.finding(run, REJECTED, key, f"dataset_kwargs must be a mapping, found {kwargs!r}", fix=Fix("a mapping"))
+            return
+        old = sorted(SEMANTIC_KWARGS & run.settings.mapping(key).keys())
+        if not old:
+            return
+        chat = any(name.startswith("chat") or name.startswith("use_hf") for name in old)
+        kind = "ChatSFTPreprocessingConfig" if chat else "PromptCompletionSFTPreprocessingConfig"
+        place = f"{key}.{old[0]}"
+        if run.is_set("dataset.preprocessing"):
+            yield self.finding(
+                run,
+                REJECTED,
+                place,
+                f"{words(old)} in dataset_kwargs cannot be combined with dataset.preprocessing",
+                why="" if run.wrote("dataset.preprocessing") else "The recipe sets preprocessing.",
+                related=("dataset.preprocessing",),
+                fix=Fix(
+                    f"dataset.preprocessing with _target_ {kind}, or preprocessing: null beside the old keys",
+                    set_to(run, ("dataset.preprocessing", None)),
+                ),
+            )
+        else:
+            yield self.finding(
+                run,
+                NOTE.as_warning()._replace(when="validate"),
+                place,
+                f"{words(old)} in dataset_kwargs are deprecated from 0.6 on",
+                fix=Fix(f"dataset.preprocessing with _target_ {kind}"),
+            )
+
+
+class PathSuffix(RejectingRule):
+    """Explicit pack paths must have the suffix the release reads.
+
+    0.3 reads `.npy` only. Later releases read parquet files, directories and globs; whether they exist only the machine
+    that trains can tell.
+
+    ## Upstream
+    - 0.3 to 0.5: `data/datasets/packed_sequence.py`, 0.6 and 0.7: `data/packing/config.py`, `PackedSequenceSpecs.__post_init__`
+    """
+
+    code, slug = "DAT107", "data/path-suffix-03"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.dataset is not DatasetKind.GPT_SFT or run.specs is None or run.specs_plain:
+            return
+        for name in PACK_PATHS[:2]:
+            key = f"{SPECS}.{name}"
+            path = run.value(key)
+            if not isinstance(path, str):
+                continue
+            suffix = path.lower().rpartition("/")[2].rpartition(".")
+            suffix = suffix[2] if suffix[1] else ""
+            if run.release < R04:
+                wrong = not path.endswith(".npy")
+                wanted = "a .npy file"
+            else:
+                wrong = suffix in ("jsonl", "json", "txt", "csv", "bin", "idx", "arrow", "npz")
+                wanted = "a .parquet or .pq file, a directory or a glob of them"
+            if wrong:
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD if run.complete else CRASH_DATA,
+                    key,
+                    f"{name} {path} is not {wanted}",
+                    why="" if run.complete else "An override skips the check: the dataset becomes empty and training fails later.",
+                    fix=Fix(f"the path of {wanted}, or null to let the builder pack"),
+                    station="load",
+                )
+
+
+class PretrainedCheckpoint(RejectingRule):
+    """PEFT needs the checkpoint of the base model.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "PFT101", "peft/pretrained-checkpoint"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key = "checkpoint.pretrained_checkpoint"
+        if run.is_set("peft") and not run.is_set(key):
+            yield self.finding(
+                run,
+                REJECTED,
+                key if run.wrote(key) or not run.wrote("peft") else "peft",
+                "PEFT needs checkpoint.pretrained_checkpoint",
+                why="Adapters train on top of the base model's weights.",
+                related=("peft",),
+                fix=Fix("checkpoint.pretrained_checkpoint: the converted base model"),
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    SourceExactlyOne(),
+    HfRewriteExplicitPaths(),
+    MaxTrainSamples(),
+    DatasetKwargsDeprecated(),
+    PathSuffix(),
+    PretrainedCheckpoint(),
+)

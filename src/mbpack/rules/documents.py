@@ -1,0 +1,74 @@
+"""Problems of the file as YAML: what OmegaConf refuses to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.document import Document, Item, Problem
+from mbpack.config.run import Run
+from mbpack.config.settings import ABSENT, Origin, Setting
+from mbpack.rules.base import NOTE, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule
+
+
+class DuplicateKey(RejectingRule):
+    """A key may stand only once in a mapping.
+
+    Plain YAML parsers let the last one win; OmegaConf refuses the file.
+
+    ## Upstream
+    - all releases: OmegaConf's loader (ConstructorError)
+    """
+
+    code, slug = "CFG109", "cfg/dup-key"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        return iter(())
+
+
+class Unreadable(RejectingRule):
+    """The file cannot be read as a configuration.
+
+    Not valid YAML, not UTF-8, several documents in one file, or a list where a mapping is needed.
+
+    ## Upstream
+    - all releases: OmegaConf's loader
+    """
+
+    code, slug = "CFG123", "cfg/unreadable"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        return iter(())
+
+
+class YamlNote(Rule):
+    """Something about the file's YAML that is allowed and rarely meant.
+
+    """
+
+    code, slug = "CFG124", "cfg/yaml-note"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        return iter(())
+
+
+DUPLICATE, UNREADABLE, REMARK = DuplicateKey(), Unreadable(), YamlNote()
+RULES: tuple[Rule, ...] = (DUPLICATE, UNREADABLE, REMARK)
+
+
+def document_findings(document: Document) -> Iterator[Finding]:
+    """One finding per problem of a document."""
+    for problem in document.problems:
+        rule: Rule = DUPLICATE if problem.kind == "duplicate-key" else UNREADABLE if problem.fatal else REMARK
+        yield Finding(
+            rule=rule,
+            outcome=REJECTED_LOAD if problem.fatal else NOTE.as_warning(),
+            message=problem.message,
+            why="OmegaConf refuses the file." if problem.fatal else "",
+            setting=_place(problem, document),
+            fix=Fix("delete one of the two") if rule is DUPLICATE else None,
+            station="load",
+        )
+
+
+def _place(problem: Problem, document: Document) -> Setting:
+    return Setting("", ABSENT, Origin.FILE, Item(None, problem.span), document)

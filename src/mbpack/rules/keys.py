@@ -1,0 +1,197 @@
+"""Keys that a release does not have: upstream ignores most of them without a word, which is why they matter most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.config.unknown_keys import UnknownKey, unknown_keys
+from mbpack.facts.keys import modern_name, rename_of
+from mbpack.facts.releases import R05
+from mbpack.facts.schema import classes_with, releases_with
+from mbpack.facts.wrappers import is_wrapper_key
+from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, Outcome, RejectingRule, Rule, words
+
+
+def _outcome(run: Run) -> Outcome:
+    return REJECTED_LOAD if run.complete else IGNORED
+
+
+class RenamedKey(RejectingRule):
+    """A key of the other generation does nothing in this release.
+
+    0.6 renamed the packing keys. In an override the old (or, before 0.6, the new) name is ignored with a log line and
+    the recipe's own packing stays in force; in a complete file it is refused.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama32_1b_sft_config gpus=8 launcher=script
+    dataset:
+      packed_sequence_specs: {packed_sequence_size: 4096}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama32_1b_sft_config gpus=8 launcher=script
+    dataset:
+      enable_offline_packing: true
+      offline_packing_specs: {packed_sequence_size: 4096}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `_apply_overrides` (overrides)
+    - 0.3 to 0.7: `utils/instantiate_utils.py` (complete files)
+    """
+
+    code, slug = "CFG101", "cfg/renamed-key"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for key in unknown_keys(run.settings):
+            rename = rename_of(run.release, key.path)
+            if rename is None:
+                continue
+            name = modern_name(run.release, key.path) or ""
+            note = f" ({rename.note})" if rename.note and run.release >= rename.since else ""
+            done = "the file is refused" if run.complete else "it is ignored" + self._effect(run, key.path)
+            yield self.finding(
+                run,
+                _outcome(run),
+                key.path,
+                f"{key.path} does not exist in {run.release}: {done}",
+                why=f"Renamed in {rename.since}: this release calls it {name}{note}; there is no alias upstream.",
+                setting=key.setting,
+                on_key=True,
+                caret=f"here: {name}",
+                fix=Fix(f"{name}{note}; `mbpack migrate` does the whole file", (Edit("rename", key.path, to=name),)),
+                station="load",
+            )
+
+    @staticmethod
+    def _effect(run: Run, path: str) -> str:
+        if "packing" not in path and "pack" not in path:
+            return ""
+        if run.settings.recipe is not None:
+            return " and the recipe's own packing stays in force"
+        return " and the run is packed as its recipe says, or not at all"
+
+
+class YamlUnknownKey(RejectingRule):
+    """A key that the release's configuration does not have.
+
+    In an override it is dropped with a log line: a misspelled setting silently does nothing. A complete file is refused.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batchsize: 8}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `_apply_overrides`; `utils/instantiate_utils.py`
+    """
+
+    code, slug = "CFG102", "cfg/yaml-unknown-key"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for key in unknown_keys(run.settings):
+            if rename_of(run.release, key.path) is not None:
+                continue
+            if not run.complete and (is_wrapper_key(key.path) or self._told_elsewhere(run, key)):
+                continue
+            section = "." not in key.path
+            outcome = _outcome(run)
+            if section and not run.complete:
+                outcome = outcome.as_warning()
+            near = self._near(key)
+            done = "the file is refused" if run.complete else "it is ignored"
+            hint = self._elsewhere(run, key)
+            what = f"section {key.path}" if section else key.path
+            fix = (
+                Fix(f"{near}", (Edit("rename", key.path, to=near),), safe=False)
+                if near and not hint
+                else Fix(f"remove {key.path}", (Edit("delete", key.path),), safe=True)
+            )
+            yield self.finding(
+                run,
+                outcome,
+                key.path,
+                f"{what} does not exist in {run.release}: {done}",
+                why=hint,
+                setting=key.setting,
+                on_key=True,
+                caret=f"did you mean {near.rpartition('.')[2]}?" if near and not hint else "",
+                fix=fix,
+                station="load",
+            )
+
+    @staticmethod
+    def _told_elsewhere(run: Run, key: UnknownKey) -> bool:
+        """In-batch keys on a text dataset and a native buffer before 0.7 have rules of their own."""
+        name = key.path.rpartition(".")[2]
+        if key.owner in ("FinetuningDatasetConfig", "GPTSFTDatasetConfig", "HFDatasetConfig"):
+            return name in ("pack_sequences_in_batch", "enable_in_batch_packing")
+        return key.owner == "EnergonProvider" and name == "packing_buffer_size" and run.release <= R05
+
+    @staticmethod
+    def _near(key: UnknownKey) -> str:
+        from difflib import get_close_matches
+
+        owner, _, name = key.path.rpartition(".")
+        close = get_close_matches(name, key.known, n=1, cutoff=0.75)
+        return (f"{owner}.{close[0]}" if owner else close[0]) if close else ""
+
+    @staticmethod
+    def _elsewhere(run: Run, key: UnknownKey) -> str:
+        """Where the key does exist: in other releases, on other classes, or at another level."""
+        section, _, rest = key.path.partition(".")
+        if not rest:
+            return ""
+        if "." in rest:
+            return ""
+        releases = releases_with(section, rest)
+        if run.release.name in releases:
+            owners = classes_with(run.release.name, section, rest)
+            if owners and key.owner:
+                return f"{key.owner} has no such field; {words(owners[:3], 'and')} {'have' if len(owners) > 1 else 'has'} it."
+        elif releases:
+            return f"It exists in {words(releases)}."
+        return ""
+
+
+class WrapperKey(Rule):
+    """Keys of a program that wraps Megatron-Bridge.
+
+    Bridge ignores them with a log line; the wrapper may read them. They are reported once, so that they do not drown
+    real findings. A wrapper that copies only selected keys may drop packing settings.
+    """
+
+    code, slug = "CFG121", "cfg/wrapper-key"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.complete:
+            return
+        keys = [
+            key
+            for key in unknown_keys(run.settings)
+            if is_wrapper_key(key.path) and rename_of(run.release, key.path) is None
+        ]
+        if keys:
+            yield self.finding(
+                run,
+                IGNORED.as_warning(),
+                keys[0].path,
+                f"{words(key.path for key in keys)}: keys of a wrapper program, Megatron-Bridge ignores them",
+                why="Whether the wrapper passes every packing key on is not visible here.",
+                setting=keys[0].setting,
+                on_key=True,
+                fix=Fix("nothing, if the wrapper reads them"),
+            )
+
+
+RULES: tuple[Rule, ...] = (RenamedKey(), YamlUnknownKey(), WrapperKey())

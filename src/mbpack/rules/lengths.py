@@ -1,0 +1,273 @@
+"""Sequence lengths and the multiples they must divide by, as the start-up checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import COLLATING, Run
+from mbpack.facts import formulas
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.releases import NIGHTLY, R04, R06, R07
+from mbpack.rules.base import (
+    CRASH_DATA,
+    LAUNCHER_OVERRIDES,
+    LAUNCHER_SETS,
+    REJECTED,
+    REJECTED_LOAD,
+    SILENT,
+    Finding,
+    Fix,
+    RejectingRule,
+    Rule,
+    set_to,
+    words,
+)
+
+MODEL_SEQ, DATA_SEQ = "model.seq_length", "dataset.seq_length"
+SPECS = "dataset.offline_packing_specs"
+#: Dataset classes whose length is compared with the model's, up to 0.5 and from 0.6 on.
+_COMPARED = {
+    False: (DatasetKind.PRETRAIN, DatasetKind.GPT_SFT),
+    True: (DatasetKind.PRETRAIN, DatasetKind.GPT_SFT, *COLLATING),
+}
+
+
+class ModelDatasetEqual(RejectingRule):
+    """model.seq_length and dataset.seq_length must be equal.
+
+    The recipe gives both; overriding one leaves the other at the recipe's value. Up to 0.5 multimodal datasets are not
+    compared and longer samples are cut or padded silently. `run_recipe.py` (0.4 and later) copies the dataset's value.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {seq_length: 8192}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {seq_length: 8192}
+    dataset:
+      seq_length: 8192
+      offline_packing_specs: {packed_sequence_size: 8192}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    - 0.4 to 0.7: `scripts/training/run_recipe.py` copies the dataset's length to the model
+    """
+
+    code, slug = "SEQ101", "seq/model-dataset-equal"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        kind = run.dataset
+        compared = kind in _COMPARED[run.release >= R06]
+        silent = kind in (DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VLM) and not compared
+        if not compared and not silent:
+            return
+        data_key = DATA_SEQ
+        if kind is DatasetKind.PRETRAIN and run.settings.written("dataset.sequence_length") is not None:
+            data_key = "dataset.sequence_length"
+        model, data = run.value(MODEL_SEQ), run.value(data_key)
+        if model == data:
+            return
+        if run.release >= R04 and run.context.launcher == "run_recipe":
+            wrote = run.wrote(MODEL_SEQ)
+            yield self.finding(
+                run,
+                LAUNCHER_OVERRIDES if wrote else LAUNCHER_SETS,
+                MODEL_SEQ,
+                f"run_recipe.py sets model.seq_length to the dataset's {data}"
+                + (f"; the {model} written here is not used" if wrote else ""),
+                related=(data_key,),
+                fix=Fix(f"model.seq_length: {data}", set_to(run, (MODEL_SEQ, data)), safe=True),
+            )
+            return
+        shorter = MODEL_SEQ if run.wrote(data_key) and not run.wrote(MODEL_SEQ) else data_key
+        value = data if shorter == MODEL_SEQ else model
+        place = data_key if run.wrote(data_key) and not run.wrote(MODEL_SEQ) else MODEL_SEQ
+        edits = [(shorter, value)]
+        size = run.maybe(f"{SPECS}.packed_sequence_size")
+        title = f"{shorter}: {value}"
+        if shorter == data_key and kind is DatasetKind.GPT_SFT and isinstance(size, int) and size not in (-1, value):
+            edits.append((f"{SPECS}.packed_sequence_size", value))
+            title += f" and packed_sequence_size: {value} (packs are rebuilt)"
+        yield self.finding(
+            run,
+            REJECTED if compared else SILENT.as_warning(),
+            place,
+            f"model.seq_length {model} and {data_key} {data} must be equal",
+            why="Both must describe the same row; the model's length sizes buffers and positions, the dataset's cuts samples.",
+            related=(MODEL_SEQ, data_key),
+            fix=Fix(title, set_to(run, *edits)),
+        )
+
+
+class MaxSingleSequenceLength(RejectingRule):
+    """max_single_sequence_length must be positive and fit the pack.
+
+    It limits single samples separately from the pack. A complete file is refused at load; an override by-passes the
+    check and fails when a sample does not fit its pack.
+
+    ## Upstream
+    - 0.6, 0.7: `data/packing/config.py`, `PackedSequenceSpecs.__post_init__`
+    """
+
+    code, slug = "SEQ103", "seq/max-single-sequence-length"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.specs is None or run.specs_plain:
+            return
+        key = f"{SPECS}.max_single_sequence_length"
+        limit, size = run.number(key), run.pack_size
+        if limit is None:
+            return
+        if limit <= 0 or (size is not None and limit > size):
+            yield self.finding(
+                run,
+                REJECTED_LOAD if run.complete else CRASH_DATA,
+                key,
+                f"max_single_sequence_length {limit} must be between 1 and the pack size {size}",
+                why="" if run.complete else "An override skips the check, and packing fails at the first sample that is longer.",
+                related=(f"{SPECS}.packed_sequence_size",),
+                fix=Fix(f"max_single_sequence_length: {size}, or null", set_to(run, (key, None))),
+                station="load",
+            )
+
+
+class ModelSeq2Cp(RejectingRule):
+    """With context parallelism model.seq_length must be a multiple of 2 x CP.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "ALN106", "align/model-seq-2cp"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.cp <= 1:
+            return
+        length = run.number(MODEL_SEQ)
+        if length is None or length % (2 * run.cp) == 0:
+            return
+        near = formulas.nearest_multiples(int(length), 2 * run.cp)
+        yield self.finding(
+            run,
+            REJECTED,
+            MODEL_SEQ,
+            f"model.seq_length {length} is not a multiple of 2*CP = {2 * run.cp}",
+            why="Context parallelism cuts every row into 2*CP pieces.",
+            related=("model.context_parallel_size",),
+            fix=Fix(
+                f"seq_length: {words(near, 'or')} in model and dataset",
+                set_to(run, (MODEL_SEQ, near[-1]), (DATA_SEQ, near[-1])),
+            ),
+        )
+
+
+class SeqMultCollate(RejectingRule):
+    """dataset.seq_length must be a multiple of the collate padding multiple.
+
+    Checked for Direct-HF, Energon and mock-VLM datasets, packed or not; from 0.7 on also for GPT-SFT in-batch packing.
+
+    ## Upstream
+    - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "ALN107", "align/seq-mult-collate"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        kind = run.dataset
+        if kind not in COLLATING and not (run.release >= R07 and kind is DatasetKind.GPT_SFT and run.in_batch):
+            return
+        multiple = run.mult
+        length = run.number(DATA_SEQ)
+        if length is None or length % multiple.value == 0:
+            return
+        near = formulas.nearest_multiples(int(length), multiple.value)
+        yield self.finding(
+            run,
+            REJECTED,
+            DATA_SEQ,
+            f"dataset.seq_length {length} is not a multiple of {multiple.value}",
+            why=f"{multiple}: what one row is split into for context and sequence parallelism.",
+            related=("model.context_parallel_size", "model.tensor_model_parallel_size"),
+            fix=Fix(
+                f"seq_length: {words(near, 'or')} in dataset and model",
+                set_to(run, (DATA_SEQ, near[-1]), (MODEL_SEQ, near[-1])),
+            ),
+        )
+
+
+class PadMultNonPositive(RejectingRule):
+    """pad_seq_to_mult must be positive.
+
+    A complete file is refused at load. An override is accepted, and tokenisation fails; with packs already on disk the
+    value is never looked at again.
+
+    ## Upstream
+    - 0.3 to 0.5: `data/datasets/packed_sequence.py`, 0.6 and 0.7: `data/packing/config.py`, `PackedSequenceSpecs.__post_init__`
+    """
+
+    code, slug = "ALN110", "align/pad-mult-nonpositive"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.specs is None or run.specs_plain:
+            return
+        key = f"{SPECS}.pad_seq_to_mult"
+        multiple = run.number(key)
+        if multiple is None or multiple > 0:
+            return
+        needed = run.mult.value
+        yield self.finding(
+            run,
+            REJECTED_LOAD if run.complete else CRASH_DATA,
+            key,
+            f"pad_seq_to_mult must be positive, found {multiple}",
+            why="" if run.complete else "An override skips the check; tokenisation fails, or packs on disk are used as they are.",
+            fix=Fix(f"pad_seq_to_mult: {needed}", set_to(run, (key, needed))),
+            station="load",
+        )
+
+
+class PadMultiplePositive(RejectingRule):
+    """pad_to_multiple_of and in_batch_packing_pad_to_multiple_of must be positive.
+
+    ## Upstream
+    - 0.6, 0.7: the dataset `validate` methods in `data/builders/direct_hf_sft.py`, `energon.py`, `mock_vlm_sft.py`
+      (0.7 also `gpt_sft.py`)
+    """
+
+    code, slug = "ALN120", "align/pad-multiple-positive"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        kind = run.dataset
+        keys = ["dataset.pad_to_multiple_of", "dataset.in_batch_packing_pad_to_multiple_of"]
+        if kind is DatasetKind.GPT_SFT and run.release >= R07:
+            keys = keys[1:]
+        elif kind not in COLLATING:
+            return
+        for key in keys:
+            multiple = run.number(key)
+            if multiple is not None and multiple <= 0:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    key,
+                    f"{key.rpartition('.')[2]} must be positive, found {multiple}",
+                    fix=Fix("remove the key: it is derived from the topology", set_to(run, (key, 1))),
+                )
+
+
+RULES: tuple[Rule, ...] = (
+    ModelDatasetEqual(),
+    MaxSingleSequenceLength(),
+    ModelSeq2Cp(),
+    SeqMultCollate(),
+    PadMultNonPositive(),
+    PadMultiplePositive(),
+)

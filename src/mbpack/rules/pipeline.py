@@ -1,0 +1,258 @@
+"""What pipeline and context parallelism do to the boundaries of packed samples, release by release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
+from mbpack.rules.base import CRASH_STEP, DERIVED, SILENT, Finding, Fix, Rule, set_to
+from mbpack.rules.lookup import is_hybrid, step_of
+
+PP, CP = "model.pipeline_model_parallel_size", "model.context_parallel_size"
+SPECS = "dataset.offline_packing_specs"
+IN_BATCH, VARIABLE, MODEL_SEQ = "dataset.enable_in_batch_packing", "model.variable_seq_lengths", "model.seq_length"
+
+
+class MiddleStageLostMetadata(Rule):
+    """Before 0.5 the middle pipeline stages of a packed run attend across samples.
+
+    Stages that are neither first nor last fetch no batch in 0.3 and 0.4, so they know no sample boundaries and use
+    causal attention over the whole pack. The loss looks too good (reported: 0.035 instead of 0.57), benchmarks drop
+    by 10 to 20 points, and nothing is printed.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 4}
+    train: {global_batch_size: 32}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 2}
+    train: {global_batch_size: 32}
+    ```
+
+    ## Upstream
+    - 0.3, 0.4: `training/gpt_step.py`, `get_batch`; mended in 0.5 by `_middle_pp_stage_needs_batch`
+    """
+
+    code, slug = "PPL101", "pp/middle-stage-lost-metadata"
+    releases = (R03, R04)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.pp < 3 or not run.offline:
+            return
+        yield self.finding(
+            run,
+            SILENT,
+            PP,
+            f"with pipeline parallel {run.pp} the {run.pp - 2} middle stages of a packed run attend across samples",
+            why=f"In {run.release} a stage between the first and the last fetches no batch and knows no sample "
+            "boundaries; the loss looks too good and the model is worse.",
+            related=(f"{SPECS}.packed_sequence_size",),
+            fix=Fix("pipeline parallel 2 or less, or Megatron-Bridge 0.5 or later"),
+        )
+
+
+class CpSentinel(Rule):
+    """Before 0.5.1 the context parallel split of packed rows uses untrimmed boundary arrays.
+
+    Collation always ends the boundaries with a -1; the split takes it for a sample and deals the tokens out wrongly, or
+    the partition helper refuses it.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.5.0 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {packed_sequence_specs: {pad_seq_to_mult: 4}}
+    train: {global_batch_size: 8}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.5.1 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {packed_sequence_specs: {pad_seq_to_mult: 4}}
+    train: {global_batch_size: 8}
+    ```
+
+    ## Upstream
+    - 0.3, 0.4, 0.5.0: `training/gpt_step.py`, `_partition_packed_batch_for_cp`
+    - 0.5.1: mended by `_trim_padded_cu_seqlens_for_cp`
+    """
+
+    code, slug = "PPL102", "pp/cp-sentinel"
+    releases = (R03, R05)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.release >= R05 and run.patch != "0.5.0":
+            return
+        if run.cp <= 1 or not run.offline:
+            return
+        yield self.finding(
+            run,
+            SILENT,
+            CP,
+            f"{run.patch} splits packed rows over context parallel {run.cp} by untrimmed boundaries",
+            why="Every boundary array ends with a -1 that the split takes for a sample: wrong tokens per rank, or "
+            "an error in the partition helper.",
+            related=(f"{SPECS}.packed_sequence_size",),
+            fix=Fix("Megatron-Bridge 0.5.1 or later, or context parallel 1"),
+        )
+
+
+class InBatchVariableSeq(Rule):
+    """In-batch packing under pipeline parallelism needs variable sequence lengths between stages.
+
+    0.3 leaves them off and the first exchange between stages fails. From 0.4 on the start-up switches them on, after
+    Megatron-Core has validated the model; 0.6.0 misses models with a nested `transformer`.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.3 gpus=8 launcher=script
+    dataset: {pack_sequences_in_batch: true}
+    model: {pipeline_model_parallel_size: 2}
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.3 gpus=8 launcher=script
+    dataset: {pack_sequences_in_batch: true}
+    model: {pipeline_model_parallel_size: 1}
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
+
+    ## Upstream
+    - 0.3: nothing sets `variable_seq_lengths`
+    - 0.4 to 0.7: `models/transformer_config.py`, `TransformerConfig.finalize`; 0.6.0 `training/config.py` misses
+      `model.transformer`
+    """
+
+    code, slug = "PPL103", "pp/inbatch-variable-seq"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.pp <= 1 or not run.in_batch:
+            return
+        if run.release is R03:
+            yield self.finding(
+                run,
+                CRASH_STEP,
+                PP,
+                f"0.3 does not exchange row lengths between pipeline stages, so in-batch packing fails at PP {run.pp}",
+                why="Packed rows differ in length, and the stages exchange tensors of a fixed shape.",
+                related=(IN_BATCH,),
+                fix=Fix("pipeline_model_parallel_size: 1, or Megatron-Bridge 0.4 or later"),
+            )
+        elif run.patch == "0.6.0" and run.nested_model:
+            if not run.flag(VARIABLE):
+                yield self.finding(
+                    run,
+                    CRASH_STEP,
+                    PP,
+                    f"0.6.0 does not exchange row lengths between the {run.pp} stages of a nested model",
+                    why="It sets variable_seq_lengths on the model instead of model.transformer.",
+                    related=(IN_BATCH,),
+                    fix=Fix("model.transformer.variable_seq_lengths: true, or Megatron-Bridge 0.6.2"),
+                )
+        elif not run.maybe(VARIABLE, False):
+            yield self.finding(
+                run,
+                DERIVED,
+                VARIABLE,
+                f"in-batch packing with PP {run.pp} switches variable_seq_lengths on",
+                why="It happens after Megatron-Core's own check, which would refuse it with the allgather dispatcher.",
+                related=(PP, IN_BATCH),
+            )
+
+
+class HybridTotalTokens(Rule):
+    """Middle pipeline stages of a Mamba hybrid assume that every row is model.seq_length wide.
+
+    They see no tokens and build the sequence index from `model.seq_length`. Where a pack has another width, the state
+    boundaries of those stages are likely wrong.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=nemotronh_8b_sft_config gpus=8 launcher=script
+    model: {pipeline_model_parallel_size: 4}
+    dataset: {dataset_kwargs: {pad_to_max_length: false}}
+    ```
+
+    ## Upstream
+    - 0.5 to 0.7: `training/gpt_step.py`, `_forward_step_common`
+    """
+
+    code, slug = "PPL105", "pp/hybrid-total-tokens"
+    releases = (R05, R07)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.pp < 3 or not run.offline or not is_hybrid(run):
+            return
+        width, length = run.pack_size, run.number(MODEL_SEQ)
+        if run.fixed_width and width == length:
+            return
+        reason = f"the fixed width is {width}" if run.fixed_width else "the width of a row varies"
+        yield self.finding(
+            run,
+            SILENT.as_warning(),
+            MODEL_SEQ,
+            f"middle pipeline stages of this Mamba hybrid count on rows of {length} tokens, but {reason}",
+            why="They build the sequence index from model.seq_length, so their state boundaries are likely wrong.",
+            related=(PP, f"{SPECS}.packed_sequence_size"),
+            fix=Fix("dataset_kwargs.pad_to_max_length: true and packed_sequence_size equal to model.seq_length"),
+        )
+
+
+class LlavaPacked(Rule):
+    """llava_step packs only without pipeline and context parallelism.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script step=llava_step
+    dataset: {enable_in_batch_packing: true}
+    model: {pipeline_model_parallel_size: 2, context_parallel_size: 1}
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script step=llava_step
+    dataset: {enable_in_batch_packing: true}
+    model: {pipeline_model_parallel_size: 1, context_parallel_size: 1}
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `training/llava_step.py`, `_validate_packed_parallelism`
+    """
+
+    code, slug = "PPL106", "pp/llava-packed"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.packed or (run.pp <= 1 and run.cp <= 1) or run.offline:
+            return
+        if step_of(run) == "llava_step":
+            yield self.finding(
+                run,
+                CRASH_STEP,
+                PP if run.pp > 1 else CP,
+                f"llava_step refuses packed rows with PP {run.pp} and CP {run.cp}; both must be 1",
+                related=(PP, CP),
+                fix=Fix("pipeline and context parallel 1", set_to(run, (PP, 1), (CP, 1))),
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    MiddleStageLostMetadata(),
+    CpSentinel(),
+    InBatchVariableSeq(),
+    HybridTotalTokens(),
+    LlavaPacked(),
+)

@@ -1,0 +1,267 @@
+"""Precision, sharding and dispatcher settings that the start-up refuses, and deterministic mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mbpack.config.run import Run
+from mbpack.config.settings import Object
+from mbpack.facts.releases import NIGHTLY, R04, R05, R06
+from mbpack.rules.base import NOTE, REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+
+FSDP_KEYS = ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp")
+
+
+def uses_fsdp(run: Run) -> bool:
+    """Whether Megatron FSDP is on; either flag switches on both."""
+    return run.flag(FSDP_KEYS[0]) or run.flag(FSDP_KEYS[1])
+
+
+class FsdpCheckpoint(RejectingRule):
+    """Megatron FSDP and the fsdp_dtensor checkpoint format go together.
+
+    Checked only when the run saves or loads checkpoints, as recipes do.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "FSD103", "fsdp/ckpt"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key = "checkpoint.ckpt_format"
+        if not (run.is_set("checkpoint.save") or run.is_set("checkpoint.load")):
+            return
+        form, fsdp = run.value(key), uses_fsdp(run)
+        if fsdp and form != "fsdp_dtensor":
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                f"Megatron FSDP needs ckpt_format fsdp_dtensor, found {form}",
+                related=FSDP_KEYS,
+                fix=Fix("ckpt_format: fsdp_dtensor", set_to(run, (key, "fsdp_dtensor"))),
+            )
+        elif not fsdp and form == "fsdp_dtensor":
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                "ckpt_format fsdp_dtensor needs Megatron FSDP",
+                related=FSDP_KEYS,
+                fix=Fix("ckpt_format: torch_dist", set_to(run, (key, "torch_dist"))),
+                station="fsdp/ckpt@format",
+            )
+
+
+class AsyncSaveFormat(RejectingRule):
+    """Asynchronous saving needs a distributed checkpoint format and somewhere to save.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `CheckpointConfig.finalize` and `ConfigContainer.validate`
+    """
+
+    code, slug = "FSD104", "fsdp/async-save"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key = "checkpoint.async_save"
+        if not run.flag(key):
+            return
+        if not run.is_set("checkpoint.save"):
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                "async_save is on and checkpoint.save is not set",
+                fix=Fix("async_save: false", set_to(run, (key, False)), safe=True),
+            )
+        formats = ("torch_dist",) if run.release < R05 else ("torch_dist", "fsdp_dtensor")
+        form = run.value("checkpoint.ckpt_format")
+        if form not in formats:
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                f"async_save needs ckpt_format {words(formats, 'or')}, found {form}",
+                related=("checkpoint.ckpt_format",),
+                fix=Fix("async_save: false", set_to(run, (key, False)), safe=True),
+                station="fsdp/async-save@format",
+            )
+
+
+class MxFp8Reuse(RejectingRule):
+    """Gathering MXFP8 parameters needs reuse_grad_buf_for_mxfp8_param_ag.
+
+    ## Upstream
+    - 0.5 to 0.7: `training/config.py`, `ConfigContainer.validate`; 0.3, 0.4: `training/mixed_precision.py`, `finalize`
+    """
+
+    code, slug = "PRC101", "prec/mxfp8-reuse"
+    releases = (R05, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        held = _precision(run)
+        if held is None or uses_fsdp(run):
+            return
+        gather = held("fp8_param_gather")
+        if gather and held("fp8_recipe") == "mxfp8" and not held("reuse_grad_buf_for_mxfp8_param_ag"):
+            key = "mixed_precision.reuse_grad_buf_for_mxfp8_param_ag"
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                "fp8_param_gather with MXFP8 needs reuse_grad_buf_for_mxfp8_param_ag: true",
+                related=("mixed_precision.fp8_param_gather", "mixed_precision.fp8_recipe"),
+                fix=Fix("reuse_grad_buf_for_mxfp8_param_ag: true", set_to(run, (key, True)), safe=True),
+            )
+
+
+def _precision(run: Run) -> Any:
+    """A reader of mixed-precision fields, whether the setting is a name or an object; None where there is none."""
+    setting = run.value("mixed_precision")
+    if setting is None:
+        return None
+    if isinstance(setting, str):
+        named = run.settings.schema.mixed_precision(setting) or {}
+        return named.get
+    return lambda name: run.value(f"mixed_precision.{name}")
+
+
+class PrecisionName(RejectingRule):
+    """A mixed-precision name must be one the release knows.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/mixed_precision.py`, `get_mixed_precision_config`
+    """
+
+    code, slug = "PRC102", "prec/unknown-name"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        name = run.value("mixed_precision")
+        if not isinstance(name, str):
+            return
+        known = run.settings.schema.mixed_precision_names
+        if name not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=2)
+            yield self.finding(
+                run,
+                REJECTED,
+                "mixed_precision",
+                f"mixed_precision {name} does not exist in {run.release}",
+                fix=Fix(f"{words(near, 'or')}" if near else "bf16_mixed"),
+            )
+
+
+class Deterministic(RejectingRule):
+    """Deterministic mode excludes fused cross-entropy and needs a fixed NCCL algorithm.
+
+    The Llama recipes switch the fusion on. 0.3 and 0.4 also refuse flash attention. NCCL_ALGO is an environment
+    variable; where `env_vars` (0.6 and later) does not set it, only the machine that trains can tell.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `_validate_and_apply_deterministic_mode`
+    """
+
+    code, slug = "ATN103", "attn/deterministic"
+
+    CHOICES = ("Tree", "Ring", "CollnetDirect", "CollnetChain", "^NVLS")
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key = "model.deterministic_mode"
+        if not run.flag(key):
+            return
+        if run.release <= R04:
+            backend = run.value("model.attention_backend")
+            if isinstance(backend, Object) and backend.name == "AttnBackend" and backend.args[:1] == (1,):
+                yield self._refuse(run, "model.attention_backend", "deterministic mode excludes flash attention", "auto (5)")
+        fusion = "model.cross_entropy_loss_fusion"
+        if run.flag(fusion):
+            yield self.finding(
+                run,
+                REJECTED,
+                fusion,
+                "deterministic mode needs cross_entropy_loss_fusion: false",
+                related=(key,),
+                fix=Fix("cross_entropy_loss_fusion: false", set_to(run, (fusion, False)), safe=True),
+            )
+        algorithm = run.value("env_vars.NCCL_ALGO") if run.release >= R06 and run.value("env_vars") is not None else None
+        if algorithm is None:
+            if run.complete or run.settings.recipe is not None:
+                yield self.finding(
+                    run,
+                    REJECTED if run.settings.environ is None and self._environment_decides(run) else NOTE,
+                    key,
+                    f"deterministic mode needs the environment variable NCCL_ALGO to be one of {words(self.CHOICES, 'or')}",
+                    fix=Fix("export NCCL_ALGO=Ring" + (", or env_vars.NCCL_ALGO: Ring" if run.release >= R06 else "")),
+                )
+        elif algorithm not in self.CHOICES:
+            yield self._refuse(
+                run, "env_vars.NCCL_ALGO", f"NCCL_ALGO {algorithm} is not deterministic", f"one of {words(self.CHOICES, 'or')}"
+            )
+
+    @staticmethod
+    def _environment_decides(run: Run) -> bool:
+        """From 0.6 on the configuration itself carries the environment; before, it is the machine's and unknown here."""
+        return run.release >= R06
+
+    def _refuse(self, run: Run, key: str, message: str, fix: str) -> Finding:
+        return self.finding(run, REJECTED, key, message, related=("model.deterministic_mode",), fix=Fix(fix))
+
+
+class NcclEpNeedsFlex(RejectingRule):
+    """The ncclep backend needs the flex dispatcher.
+
+    ## Upstream
+    - 0.6, 0.7: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "MOE107", "moe/ncclep-needs-flex"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        backend, kind = "model.moe_flex_dispatcher_backend", "model.moe_token_dispatcher_type"
+        if run.value(backend) == "ncclep" and run.value(kind) != "flex":
+            yield self.finding(
+                run,
+                REJECTED,
+                backend,
+                f"dispatcher backend ncclep needs moe_token_dispatcher_type flex, found {run.value(kind)}",
+                related=(kind,),
+                fix=Fix("moe_token_dispatcher_type: flex", set_to(run, (kind, "flex"))),
+            )
+
+
+class AllgatherVariable(RejectingRule):
+    """The allgather dispatcher excludes variable sequence lengths.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "PPL104", "pp/allgather-variable"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key, kind = "model.variable_seq_lengths", "model.moe_token_dispatcher_type"
+        if run.value(key) is True and run.value(kind) == "allgather":
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                "variable_seq_lengths does not work with the allgather dispatcher",
+                related=(kind,),
+                fix=Fix("moe_token_dispatcher_type: alltoall", set_to(run, (kind, "alltoall"))),
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    FsdpCheckpoint(),
+    AsyncSaveFormat(),
+    MxFp8Reuse(),
+    PrecisionName(),
+    Deterministic(),
+    NcclEpNeedsFlex(),
+    AllgatherVariable(),
+)

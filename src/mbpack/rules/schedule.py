@@ -1,0 +1,265 @@
+"""Training length and learning-rate schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mbpack.config.run import Run
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.releases import NIGHTLY, R06
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+
+ITERS, SAMPLES, EPOCHS = "train.train_iters", "train.train_samples", "train.num_epochs"
+GBS = "train.global_batch_size"
+
+
+class TrainModeExclusive(RejectingRule):
+    """Exactly one of train_iters, train_samples and num_epochs says how long to train.
+
+    Recipes set train_iters, so adding another one to a recipe also means setting train_iters to null.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `TrainingConfig.finalize`
+    """
+
+    code, slug = "SCH102", "sched/train-mode-exclusive"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        keys = [ITERS, SAMPLES] + ([EPOCHS] if run.release >= R06 else [])
+        given = [key for key in keys if run.is_set(key)]
+        if not given:
+            yield self.finding(
+                run,
+                REJECTED,
+                ITERS,
+                f"nothing says how long to train: set one of {words((k.partition('.')[2] for k in keys), 'or')}",
+                fix=Fix("train.train_iters: the number of optimizer steps"),
+            )
+        elif len(given) > 1:
+            extra = next((key for key in given[1:] if run.wrote(key)), given[1])
+            yield self.finding(
+                run,
+                REJECTED,
+                extra,
+                f"{words(key.partition('.')[2] for key in given)} are all set; exactly one may be",
+                related=given,
+                fix=Fix(
+                    f"{given[0].partition('.')[2]}: null, to train by {extra.partition('.')[2]}",
+                    set_to(run, *((key, None) for key in given if key != extra)),
+                ),
+            )
+        if SAMPLES in given:
+            samples = run.number(SAMPLES)
+            if samples <= 0:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    SAMPLES,
+                    f"train_samples must be positive, found {samples}",
+                    fix=Fix("a positive number of samples (packed rows when packing is on)"),
+                )
+
+
+class NumEpochs(RejectingRule):
+    """num_epochs works only with GPT-SFT data and the batch dataloader.
+
+    Both conditions are the very first checks of the validation.
+
+    ## Upstream
+    - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate` and `TrainingConfig.finalize`
+    """
+
+    code, slug = "SCH103", "sched/num-epochs"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.is_set(EPOCHS):
+            return
+        if run.dataset is not DatasetKind.GPT_SFT:
+            yield self.finding(
+                run,
+                REJECTED,
+                EPOCHS,
+                f"num_epochs needs a GPT-SFT dataset, this one is {run.dataset.value}",
+                why="Only that dataset knows its true size; the others build as many samples as are asked for.",
+                fix=Fix("train.train_iters instead of train.num_epochs", set_to(run, (EPOCHS, None))),
+            )
+        elif run.value("dataset.dataloader_type") != "batch":
+            yield self.finding(
+                run,
+                REJECTED,
+                EPOCHS,
+                f"num_epochs needs dataloader_type batch, found {run.value('dataset.dataloader_type')}",
+                related=("dataset.dataloader_type",),
+                fix=Fix("dataset.dataloader_type: batch", set_to(run, ("dataset.dataloader_type", "batch"))),
+            )
+        epochs = run.number(EPOCHS)
+        if epochs <= 0:
+            yield self.finding(
+                run,
+                REJECTED,
+                EPOCHS,
+                f"num_epochs must be positive, found {epochs}",
+                fix=Fix("a positive number; fractions such as 0.5 are fine"),
+                station="sched/num-epochs@train",
+            )
+        elif not run.is_set(GBS):
+            yield self.finding(
+                run,
+                REJECTED,
+                EPOCHS,
+                "num_epochs needs train.global_batch_size",
+                fix=Fix("set train.global_batch_size"),
+                station="sched/num-epochs@train",
+            )
+
+
+class Steps(RejectingRule):
+    """The learning-rate schedule must have a positive length and fit the way training is counted.
+
+    Decay and warm-up given in iterations are multiplied by the global batch; max_steps (0.6 and later) may not be
+    shorter than the training and belongs to iteration-based training only.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `_validate_training_scheduler_compatibility`, `_calculate_scheduler_steps`,
+      `SchedulerConfig.finalize`
+    """
+
+    code, slug = "SCH104", "sched/steps"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        yield from self._mixed_fields(run)
+        if run.is_set(SAMPLES):
+            yield from self._by_samples(run)
+        else:
+            yield from self._by_iterations(run)
+
+    def _refuse(self, run: Run, key: str, message: str, fix: str, station: str = "", **more: Any) -> Finding:
+        return self.finding(run, REJECTED, key, message, fix=Fix(fix, **more), station=station)
+
+    def _mixed_fields(self, run: Run) -> Iterator[Finding]:
+        station = "sched/steps@finalize"
+        if run.release >= R06:
+            limit = run.number("scheduler.max_steps")
+            if limit is not None and limit <= 0:
+                yield self._refuse(
+                    run, "scheduler.max_steps", f"max_steps must be positive, found {limit}", "max_steps: null", station
+                )
+        start = run.number("scheduler.start_weight_decay")
+        if start is not None:
+            end = run.number("scheduler.end_weight_decay")
+            if start < 0 or (end is not None and end < start):
+                yield self._refuse(
+                    run,
+                    "scheduler.start_weight_decay",
+                    f"weight decay must start at 0 or more and not fall: {start} to {end}",
+                    "end_weight_decay of at least start_weight_decay",
+                    station,
+                )
+        by_iters = [k for k in ("lr_decay_iters", "lr_wsd_decay_iters") if run.is_set(f"scheduler.{k}")]
+        if run.value("scheduler.lr_warmup_iters", 0) != 0:
+            by_iters.append("lr_warmup_iters")
+        by_samples = [k for k in ("lr_decay_samples", "lr_wsd_decay_samples") if run.is_set(f"scheduler.{k}")]
+        if run.value("scheduler.lr_warmup_samples", 0) != 0:
+            by_samples.append("lr_warmup_samples")
+        if by_iters and by_samples:
+            yield self._refuse(
+                run,
+                f"scheduler.{by_samples[0]}",
+                f"the schedule mixes iterations ({words(by_iters)}) with samples ({words(by_samples)})",
+                "one of the two kinds",
+                station,
+            )
+        fraction = run.number("scheduler.lr_warmup_fraction")
+        if fraction is not None:
+            counted = [
+                k for k in ("lr_warmup_iters", "lr_warmup_samples") if run.value(f"scheduler.{k}", 0) != 0
+            ]
+            if counted:
+                yield self._refuse(
+                    run,
+                    "scheduler.lr_warmup_fraction",
+                    f"lr_warmup_fraction and {words(counted)} both set the warm-up",
+                    f"{counted[0]}: 0, or no lr_warmup_fraction",
+                    station,
+                )
+
+    def _by_samples(self, run: Run) -> Iterator[Finding]:
+        compat = "sched/steps@compat"
+        if run.release >= R06 and run.is_set("scheduler.max_steps"):
+            yield self._refuse(
+                run, "scheduler.max_steps", "max_steps counts iterations, training counts samples", "max_steps: null", compat
+            )
+        if run.is_set("scheduler.lr_decay_iters"):
+            yield self._refuse(
+                run,
+                "scheduler.lr_decay_iters",
+                "lr_decay_iters counts iterations, training counts samples",
+                "lr_decay_samples instead",
+                compat,
+            )
+        if run.value("scheduler.lr_warmup_iters", 0) != 0:
+            yield self._refuse(
+                run,
+                "scheduler.lr_warmup_iters",
+                "lr_warmup_iters counts iterations, training counts samples",
+                "lr_warmup_samples instead",
+                compat,
+            )
+        decay = run.number("scheduler.lr_decay_samples")
+        decay = run.number(SAMPLES) if decay is None else decay
+        if decay is not None and decay <= 0:
+            yield self._refuse(
+                run, "scheduler.lr_decay_samples", f"the schedule has {decay} decay samples", "a positive number"
+            )
+
+    def _by_iterations(self, run: Run) -> Iterator[Finding]:
+        compat = "sched/steps@compat"
+        if run.is_set("scheduler.lr_decay_samples"):
+            yield self._refuse(
+                run,
+                "scheduler.lr_decay_samples",
+                "lr_decay_samples counts samples, training counts iterations",
+                "lr_decay_iters instead",
+                compat,
+            )
+        if run.value("scheduler.lr_warmup_samples", 0) != 0:
+            yield self._refuse(
+                run,
+                "scheduler.lr_warmup_samples",
+                "lr_warmup_samples counts samples, training counts iterations",
+                "lr_warmup_iters instead",
+                compat,
+            )
+        iters = run.number(ITERS)
+        if iters is None:
+            return  # epochs: steps are computed once the dataset is built
+        limit = run.number("scheduler.max_steps") if run.release >= R06 else None
+        if limit is not None and limit < iters:
+            yield self._refuse(
+                run,
+                "scheduler.max_steps",
+                f"max_steps {limit} is shorter than train_iters {iters}",
+                f"max_steps: {iters} or more, or null",
+            )
+            return
+        decay = limit if limit is not None else run.number("scheduler.lr_decay_iters")
+        decay = iters if decay is None else decay
+        gbs = run.number(GBS)
+        if gbs is not None and decay * gbs <= 0:
+            key = GBS if gbs <= 0 else "scheduler.lr_decay_iters" if run.is_set("scheduler.lr_decay_iters") else ITERS
+            yield self._refuse(
+                run,
+                key,
+                f"the schedule has {decay * gbs} decay steps = {decay} iterations x global batch {gbs}",
+                f"a positive {key.rpartition('.')[2]}",
+            )
+            return
+        # The warm-up is compared with the decay, so text in its place stops the start-up here.
+        fraction = run.number("scheduler.lr_warmup_fraction")
+        if fraction is None:
+            run.number("scheduler.lr_warmup_iters", 0)
+
+
+RULES: tuple[Rule, ...] = (TrainModeExclusive(), NumEpochs(), Steps())

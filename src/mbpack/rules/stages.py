@@ -1,0 +1,206 @@
+"""How layers and microbatches divide over pipeline stages, and the overlapped expert schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.facts import formulas
+from mbpack.facts.releases import R07
+from mbpack.rules.base import CRASH_DATA, SILENT, WASTE, Finding, Fix, Rule, set_to
+from mbpack.rules.lookup import is_hybrid, overlap_key, step_of
+
+PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
+PACK_SIZE, IN_BATCH = "dataset.offline_packing_specs.packed_sequence_size", "dataset.enable_in_batch_packing"
+LAYERS = "model.num_layers"
+FIRST, LAST = "model.num_layers_in_first_pipeline_stage", "model.num_layers_in_last_pipeline_stage"
+
+
+class Bubble(Rule):
+    """Fewer microbatches than pipeline stages leave the stages idle.
+
+    A stage waits while the pipeline fills and drains: (PP - 1) / (microbatches + PP - 1) of a step. Lowering the global
+    batch for packing, which makes one pack out of many samples, is the usual cause.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 8}
+    train: {global_batch_size: 4}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 4}
+    train: {global_batch_size: 32}
+    ```
+
+    ## Upstream
+    - all releases: Megatron-Core `pipeline_parallel/schedules.py`
+    """
+
+    code, slug = "PPL107", "pp/bubble"
+    reports_unknown = False
+
+    #: Above this share of idle time a warning is worth it.
+    LIMIT = 1 / 3
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        pp = run.pp
+        if pp <= 1:
+            return
+        count, vpp = run.microbatches.value, run.vpp
+        share = formulas.bubble_share(pp, count, vpp if vpp is not None and vpp > 0 else 1)
+        if count >= pp or share.value <= self.LIMIT:
+            return
+        yield self.finding(
+            run,
+            WASTE,
+            "train.global_batch_size",
+            f"{count} microbatch(es) on {pp} pipeline stages: {share.value:.0%} of a step is idle",
+            why=f"{share}; {count} = {run.microbatches.because}.",
+            related=(PP, "train.micro_batch_size"),
+            fix=Fix("a larger global_batch_size, fewer pipeline stages, or a virtual pipeline size"),
+        )
+
+
+class EpOverlapDropsPacked(Rule):
+    """Overlap of expert communication drops the sample boundaries of a packed run.
+
+    The overlapped schedule is built without packed parameters, so attention runs across samples; multimodal plans lose
+    the images as well. 0.7 mends `gpt_step` only; native Energon packing switches the overlap off by itself.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    comm_overlap:
+      _target_: megatron.bridge.training.comm_overlap.CommOverlapConfig
+      tp_comm_overlap: false
+      overlap_moe_expert_parallel_comm: true
+    model: {recompute_granularity: null, recompute_method: null, recompute_num_layers: null}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    model: {overlap_moe_expert_parallel_comm: false}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.6: `training/gpt_step.py`, `_forward_step_common`
+    - 0.3 to 0.7: `training/vlm_step.py` and `models/qwen_vl/qwen3_vl_step.py`, `forward_step`
+    """
+
+    code, slug = "EPL101", "ep/overlap-drops-packed"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key = overlap_key(run)
+        if key is None or not run.packed:
+            return
+        if run.release >= R07 and (run.energon_packing or run.offline or run.global_batch):
+            return
+        if run.release >= R07 and step_of(run) not in ("vlm_step", "qwen3_vl_step"):
+            return
+        yield self.finding(
+            run,
+            SILENT,
+            key,
+            f"{key.rpartition('.')[2]} builds its schedule without the boundaries of packed samples",
+            why="Attention runs across samples without a message.",
+            related=(PACK_SIZE if run.offline else IN_BATCH,),
+            fix=Fix("overlap_moe_expert_parallel_comm: false", set_to(run, (key, False)), safe=True),
+        )
+
+
+class Vpp(Rule):
+    """The layers must divide by the pipeline stages, and each stage's layers by the virtual stages.
+
+    Validation accepts every number; the model fails to build. A pipeline layout or uneven first and last stages take
+    other divisions; Mamba hybrids have no virtual pipeline.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script
+    model:
+      _target_: megatron.bridge.models.gpt_provider.GPTModelProvider
+      num_layers: 30
+      num_layers_in_first_pipeline_stage: null
+      num_layers_in_last_pipeline_stage: null
+      pipeline_model_parallel_layout: null
+      account_for_embedding_in_pipeline_split: false
+      account_for_loss_in_pipeline_split: false
+      pipeline_model_parallel_size: 4
+      virtual_pipeline_model_parallel_size: null
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 4, virtual_pipeline_model_parallel_size: 2}
+    train: {global_batch_size: 32}
+    ```
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_block.py`, `get_num_layers_to_build`; `parallel_state.py`,
+      `initialize_model_parallel`; hybrids `hybrid_layer_allocation.py`, `select_pipeline_segment`
+    """
+
+    code, slug = "TOP104", "topo/vpp"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        pp, vpp = run.pp, run.vpp
+        if vpp is not None and pp <= 1:
+            yield self._say(run, VPP, f"virtual pipeline size {vpp} needs pipeline parallel above 1", (PP,))
+            return
+        if pp <= 1 or run.value("model.pipeline_model_parallel_layout") is not None:
+            return
+        if is_hybrid(run):
+            if vpp is not None:
+                yield self._say(run, VPP, "Mamba hybrids have no virtual pipeline", (PP,))
+            if self._pattern(run):
+                return
+        layers, stages, terms = run.number(LAYERS), pp, "num_layers"
+        if not isinstance(layers, int) or layers <= 0:
+            return
+        first, last = run.number(FIRST), run.number(LAST)
+        if first is not None or last is not None:
+            layers -= (first or 0) + (last or 0)
+            stages -= (first is not None) + (last is not None)
+            terms = "the layers between first and last stage"
+        else:
+            for name in ("embedding", "loss"):
+                if run.flag(f"model.account_for_{name}_in_pipeline_split"):
+                    layers, terms = layers + 1, f"{terms} + {name}"
+        if stages <= 0:
+            return
+        if layers % stages:
+            message = f"{layers} layers ({terms}) cannot be divided over {stages} pipeline stages"
+            yield self._say(run, PP, message, (LAYERS, FIRST, LAST))
+        elif vpp is not None and vpp > 0 and layers // stages % vpp:
+            message = f"{layers // stages} layers a stage cannot be divided over {vpp} virtual stages"
+            yield self._say(run, VPP, message, (LAYERS, PP))
+
+    @staticmethod
+    def _pattern(run: Run) -> bool:
+        """A hybrid's own stage marks, which replace the even split."""
+        patterns = (run.value("model.hybrid_layer_pattern"), run.value("model.hybrid_override_pattern"))
+        return any(isinstance(pattern, str) and "|" in pattern for pattern in patterns)
+
+    def _say(self, run: Run, key: str, message: str, related: tuple[str, ...]) -> Finding:
+        return self.finding(
+            run,
+            CRASH_DATA,
+            key,
+            message,
+            why="The start-up accepts it; building the model fails.",
+            related=related,
+            fix=Fix("sizes that divide the layers, or pipeline_model_parallel_layout"),
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    Bubble(),
+    EpOverlapDropsPacked(),
+    Vpp(),
+)

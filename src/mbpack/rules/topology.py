@@ -1,0 +1,291 @@
+"""Parallel sizes against each other, the model and the GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.facts.releases import NIGHTLY, R03, R04, R06
+from mbpack.rules.base import (
+    CRASH_DATA,
+    DERIVED,
+    REJECTED,
+    Finding,
+    Fix,
+    RejectingRule,
+    Rule,
+    set_to,
+)
+
+TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
+EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
+SP, EXPERTS = "model.sequence_parallel", "model.num_moe_experts"
+EVAL_CP = "dist.eval_context_parallel_size"
+OVERLAP = "overlap_moe_expert_parallel_comm"
+
+
+def _divisors(number: int, limit: int = 64) -> str:
+    return ", ".join(str(n) for n in range(1, min(number, limit) + 1) if number % n == 0)
+
+
+class WorldDivisible(RejectingRule):
+    """The GPUs must divide by TP x PP x CP, and by ETP x EP x PP.
+
+    The first product is checked before anything else, when the data parallel size is computed. The expert product
+    fails when the process groups are created.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 gpus=12 launcher=script
+    model: {tensor_model_parallel_size: 4, pipeline_model_parallel_size: 1, context_parallel_size: 2}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 gpus=16 launcher=script
+    model: {tensor_model_parallel_size: 4, pipeline_model_parallel_size: 1, context_parallel_size: 2}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.get_data_parallel_size`
+    - all releases: Megatron-Core `parallel_state.py` (expert groups)
+    """
+
+    code, slug = "TOP102", "topo/world-divisible"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        tp, pp, cp = run.tp, run.pp, run.cp
+        size = tp * pp * cp
+        sizes = (TP, PP, CP)
+        place = next((key for key in reversed(sizes) if run.wrote(key)), CP)
+        if size <= 0:
+            yield self.finding(
+                run, REJECTED, place, f"TP {tp} x PP {pp} x CP {cp} must be positive", fix=Fix("sizes of 1 or more")
+            )
+            return
+        gpus = run.gpus
+        if gpus % size:
+            yield self.finding(
+                run,
+                REJECTED,
+                place,
+                f"{gpus} GPUs cannot be divided by {size} = TP {tp} x PP {pp} x CP {cp}",
+                why="One copy of the model takes that many GPUs; the rest would be left over.",
+                related=sizes,
+                fix=Fix(f"sizes whose product divides {gpus}, or a multiple of {size} GPUs"),
+            )
+            return
+        ep = run.ep
+        if ep <= 1:
+            return
+        etp = run.etp
+        expert = etp * ep * pp
+        if expert > 0 and gpus % expert:
+            yield self.finding(
+                run,
+                CRASH_DATA,
+                EP,
+                f"{gpus} GPUs cannot be divided by {expert} = ETP {etp} x EP {ep} x PP {pp}",
+                why="The expert process groups are created before the first step and need whole groups.",
+                related=(EP, ETP, PP),
+                fix=Fix(f"an expert parallel size of {_divisors(gpus // (etp * pp)) if gpus % (etp * pp) == 0 else '...'}"),
+            )
+
+
+class EvalWorldDivisible(RejectingRule):
+    """The GPUs must divide by TP x PP x the evaluation context parallel size.
+
+    ## Upstream
+    - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "TOP103", "topo/eval-world-divisible"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        eval_cp = run.eval_cp
+        if eval_cp is None:
+            return
+        size = run.tp * run.pp * eval_cp
+        if size <= 0 or run.gpus % size:
+            yield self.finding(
+                run,
+                REJECTED,
+                EVAL_CP,
+                f"{run.gpus} GPUs cannot be divided by {size} = TP {run.tp} x PP {run.pp} x evaluation CP {eval_cp}",
+                related=(TP, PP),
+                fix=Fix(f"an evaluation context parallel size that divides {run.gpus} / (TP x PP)"),
+            )
+
+
+class SpWithoutTp(RejectingRule):
+    """Sequence parallelism needs tensor parallelism.
+
+    0.3 refuses it at TP 1; from 0.4 on it is switched off without a word, so alignment ignores it.
+
+    ## Upstream
+    - 0.3: Megatron-Core `model_parallel_config.py`; 0.4 to 0.7: `models/transformer_config.py`, `TransformerConfig.finalize`
+    """
+
+    code, slug = "TOP101", "topo/sp-without-tp"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.sp_asked or run.tp > 1:
+            return
+        fix = Fix("sequence_parallel: false", set_to(run, (SP, False)), safe=True)
+        if run.release <= R03:
+            yield self.finding(
+                run, REJECTED, SP, "sequence_parallel needs tensor parallel above 1", related=(TP,), fix=fix
+            )
+        elif run.wrote(SP) and run.release >= R04:
+            yield self.finding(
+                run, DERIVED, SP, "sequence_parallel is switched off at tensor parallel 1", related=(TP,), fix=fix
+            )
+
+
+class EpNeedsMoe(RejectingRule):
+    """Expert parallelism needs a model with experts.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "TOP105", "topo/ep-needs-moe"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.ep > 1 and not run.moe:
+            yield self.finding(
+                run,
+                REJECTED,
+                EP,
+                f"expert_model_parallel_size {run.ep} on a dense model",
+                related=(EXPERTS,),
+                fix=Fix("expert_model_parallel_size: 1", set_to(run, (EP, 1)), safe=True),
+            )
+
+
+class HeadsDivisible(RejectingRule):
+    """The attention heads must divide by tensor parallel.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "TOP106", "topo/heads-divisible"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        tp = run.tp
+        if tp == 1:
+            return
+        heads = run.number("model.num_attention_heads")
+        if heads is not None and tp > 0 and heads % tp:
+            yield self.finding(
+                run,
+                REJECTED,
+                TP,
+                f"{heads} attention heads cannot be split over tensor parallel {tp}",
+                related=("model.num_attention_heads",),
+                fix=Fix(f"tensor_model_parallel_size: one of {_divisors(int(heads))}"),
+            )
+
+
+class QueryGroupsDivisible(RejectingRule):
+    """The query groups must be a multiple or a divisor of tensor parallel.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "TOP107", "topo/query-groups-divisible"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        tp = run.tp
+        if tp == 1:
+            return
+        groups = run.number("model.num_query_groups")
+        if groups is None:
+            groups = run.number("model.num_attention_heads")
+        if groups and tp > 0 and groups % tp and tp % groups:
+            yield self.finding(
+                run,
+                REJECTED,
+                TP,
+                f"{groups} query groups are neither a multiple nor a divisor of tensor parallel {tp}",
+                related=("model.num_query_groups",),
+                fix=Fix(f"tensor_model_parallel_size: one of {_divisors(int(groups))}"),
+            )
+
+
+class EpOverlapConditions(RejectingRule):
+    """Overlapping expert communication has conditions on topology, dispatcher, recompute and MTP.
+
+    ## Upstream
+    - all releases: `training/comm_overlap.py`, `CommOverlapConfig._get_model_comm_overlap_cfgs`; Megatron-Core
+      `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "TOP108", "topo/ep-overlap-conditions"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        own, model = f"comm_overlap.{OVERLAP}", f"model.{OVERLAP}"
+        section = run.value("comm_overlap")
+        if section is not None:
+            asked, key, station = run.value(own) is True, own, "comm-overlap"
+        else:
+            asked, key, station = run.flag(model), model, ""
+        if not asked:
+            if section is not None and run.value("comm_overlap.delay_wgrad_compute") is True and not run.flag(model):
+                yield self._refuse(
+                    run, "comm_overlap.delay_wgrad_compute", f"delay_wgrad_compute needs {OVERLAP}", (), station
+                )
+            return
+        for broken, message, related in self._conditions(run, section is not None):
+            if broken:
+                yield self._refuse(run, key, message, related, station)
+
+    def _refuse(self, run: Run, key: str, message: str, related: tuple[str, ...], station: str) -> Finding:
+        return self.finding(
+            run,
+            REJECTED,
+            key,
+            message,
+            related=related,
+            fix=Fix(f"{key.rpartition('.')[2]}: false", set_to(run, (key, False)), safe=True),
+            station=station,
+        )
+
+    @staticmethod
+    def _conditions(run: Run, by_section: bool) -> Iterator[tuple[bool, str, tuple[str, ...]]]:
+        dispatcher = "model.moe_token_dispatcher_type"
+        yield run.ep <= 1, f"{OVERLAP} needs expert parallel above 1", (EP,)
+        if by_section:
+            experts = run.number(EXPERTS)
+            yield experts is None or experts <= 1, f"{OVERLAP} needs a model with experts", (EXPERTS,)
+        kind = run.value(dispatcher)
+        yield kind not in ("alltoall", "flex"), f"{OVERLAP} needs dispatcher alltoall or flex, found {kind}", (dispatcher,)
+        yield (
+            run.pp > 1 and run.vpp is None,
+            f"{OVERLAP} with pipeline parallel {run.pp} needs a virtual pipeline size",
+            ("model.virtual_pipeline_model_parallel_size", PP),
+        )
+        for name in ("recompute_granularity", "recompute_method", "recompute_num_layers"):
+            value = run.value(f"model.{name}")
+            broken = value == "full" if name == "recompute_granularity" else value is not None
+            yield broken, f"{OVERLAP} does not work with {name}: {value}", (f"model.{name}",)
+        modules = run.value("model.recompute_modules") or ()
+        yield "moe" in modules, f"{OVERLAP} does not work with recompute of moe", ("model.recompute_modules",)
+        yield run.flag("model.moe_shared_expert_overlap"), f"{OVERLAP} excludes moe_shared_expert_overlap", ()
+        mtp = run.number("model.mtp_num_layers")
+        limit = mtp is not None and (mtp > 1 if run.release >= R06 else mtp != 1)
+        yield limit, f"{OVERLAP} allows at most one MTP layer, found {mtp}", ("model.mtp_num_layers",)
+
+
+RULES: tuple[Rule, ...] = (
+    WorldDivisible(),
+    EvalWorldDivisible(),
+    SpWithoutTp(),
+    EpNeedsMoe(),
+    HeadsDivisible(),
+    QueryGroupsDivisible(),
+    EpOverlapConditions(),
+)

@@ -1,0 +1,385 @@
+"""Values of the wrong kind: quoted numbers and booleans, fractions, expressions, enums and dtypes given as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mbpack.config.document import MISSING, Interpolation, Item
+from mbpack.config.run import Run
+from mbpack.config.settings import Layer, Setting
+from mbpack.config.unknown_keys import SPECIAL
+from mbpack.facts.order import position
+from mbpack.facts.releases import R03
+from mbpack.facts.schema import Field
+from mbpack.rules.base import (
+    CRASH_DATA,
+    IGNORED,
+    NOTE,
+    REJECTED,
+    REJECTED_LOAD,
+    SILENT,
+    Edit,
+    Finding,
+    Fix,
+    RejectingRule,
+    Rule,
+)
+
+_NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*([eE][-+]?\d+)?|\.\d+)$")
+_BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off"})
+
+
+class Written(NamedTuple):
+    """A scalar the user wrote, with the field it is for."""
+
+    path: str
+    item: Item
+    field: Field
+    layer: Layer
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The alternatives of the field's type: ``int``, ``null``, ``list[int]`` ..."""
+        return frozenset(self.field.type.split("|"))
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.path, self.item.value, self.layer.origin, self.item, self.layer.document)
+
+
+def written_values(run: Run) -> list[Written]:
+    """Every written value whose field is known, once per run."""
+    cached = run.memo.get("written_values")
+    if cached is None:
+        cached = run.memo["written_values"] = list(_walk(run))
+    return cached  # type: ignore[return-value]
+
+
+def _walk(run: Run) -> Iterator[Written]:
+    settings = run.settings
+    for layer in reversed(settings.layers):
+        if not isinstance(layer.root.value, dict):
+            continue
+        for section, item in layer.root.value.items():
+            if isinstance(item.value, dict):
+                yield from _fields(run, layer, str(section), item, settings.class_at(str(section)))
+            elif section in settings.schema.sections:
+                yield Written(str(section), item, settings.schema.sections[section], layer)
+
+
+def _fields(run: Run, layer: Layer, path: str, item: Item, cls: str | None) -> Iterator[Written]:
+    schema = run.settings.schema
+    fields = schema.fields(cls) if cls else None
+    if fields is None:
+        fields = _guessed(run, path)
+    if fields is None:
+        return
+    inner = None
+    for name, child in item.value.items():
+        if name in SPECIAL:
+            continue
+        field = fields.get(name)
+        if field is None and path == "model" and cls is not None and schema.nested_transformer(cls):
+            inner = inner or schema.fields(schema.transformer_class(cls) or "") or {}
+            field = inner.get(name)
+        if field is None:
+            continue
+        dotted = f"{path}.{name}"
+        if isinstance(child.value, dict):
+            target = child.value.get("_target_")
+            owner = schema.class_of(target.value) if target is not None and isinstance(target.value, str) else None
+            yield Written(dotted, child, field, layer)
+            yield from _fields(run, layer, dotted, child, owner or run.settings.class_at(dotted))
+        else:
+            yield Written(dotted, child, field, layer)
+
+
+def _guessed(run: Run, path: str) -> dict[str, Field] | None:
+    """Fields of a section whose class nobody names: what all classes of the release agree on, by their plainest class."""
+    plain = {"model": "GPTModelProvider", "dataset": ""}.get(path)
+    return dict(run.settings.schema.fields(plain) or {}) if plain else None
+
+
+class QuotedNumber(RejectingRule):
+    """A quoted number is text, and text cannot be calculated with.
+
+    The start-up stops with a TypeError where it first compares or divides the value; values it never looks at fail
+    later.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: '8'}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate` (TypeError)
+    """
+
+    code, slug = "CFG111", "cfg/quoted-number"
+    late = True
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for written in written_values(run):
+            value = written.item.value
+            if not isinstance(value, str) or isinstance(value, Interpolation):
+                continue
+            kinds = written.kinds
+            if not kinds & {"int", "float"} or "str" in kinds:
+                continue
+            stations = [station for setting, station in run.stopped if station and setting.item is written.item]
+            outcome = CRASH_DATA
+            station = ""
+            if stations:
+                outcome = REJECTED
+                station = min(stations, key=lambda name: position(run.release, name))
+                if station == "load":
+                    outcome = REJECTED_LOAD
+            number = value.strip().replace("_", "")
+            is_number = bool(_NUMBER.match(value.strip()))
+            shown = number if is_number else "a number"
+            edits = (Edit("set", written.path, _parse(number)),) if is_number else ()
+            yield self.finding(
+                run,
+                outcome,
+                written.path,
+                f"{written.path} is text ({value!r}), not a number",
+                why="The start-up calculates with it and stops with a TypeError."
+                if outcome.consequence == "rejected"
+                else "The start-up does not look at it; the first calculation fails.",
+                setting=written.setting,
+                fix=Fix(f"{written.path.rpartition('.')[2]}: {shown}", edits, safe=is_number),
+                station=station,
+            )
+
+
+def _parse(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+class QuotedBool(Rule):
+    """A quoted boolean is text, and any text counts as true.
+
+    `"false"` switches a setting on; `"true"` fails where upstream asks for exactly true.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {sequence_parallel: "false"}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {sequence_parallel: false}
+    ```
+    """
+
+    code, slug = "CFG112", "cfg/quoted-bool"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for written in written_values(run):
+            value = written.item.value
+            if isinstance(value, str) and "bool" in written.kinds and "str" not in written.kinds:
+                yield from self._say(run, written.setting, value)
+        for name, setting in self._kwargs(run):
+            if isinstance(setting.value, str) and name.startswith(("pad_to", "answer_only", "chat")):
+                if setting.value.lower() in _BOOLEANS:
+                    yield from self._say(run, setting, setting.value)
+
+    @staticmethod
+    def _kwargs(run: Run) -> list[tuple[str, Setting]]:
+        found = []
+        for layer in reversed(run.settings.layers):
+            section = layer.root.value.get("dataset") if isinstance(layer.root.value, dict) else None
+            held = section.value.get("dataset_kwargs") if section is not None and isinstance(section.value, dict) else None
+            if held is not None and isinstance(held.value, dict):
+                for name, item in held.value.items():
+                    path = f"dataset.dataset_kwargs.{name}"
+                    found.append((str(name), Setting(path, item.value, layer.origin, item, layer.document)))
+        return found
+
+    def _say(self, run: Run, setting: Setting, value: str) -> Iterator[Finding]:
+        if isinstance(setting.item.value if setting.item else None, Interpolation):
+            return
+        meant = value.strip().lower() in ("true", "yes", "on", "1")
+        yield self.finding(
+            run,
+            SILENT,
+            setting.key,
+            f"{setting.key} is text ({value!r}), which counts as true"
+            if not meant
+            else f"{setting.key} is text ({value!r}), not the boolean true",
+            why="Any non-empty text is true in Python." if not meant else "Checks that ask for exactly true fail.",
+            setting=setting,
+            fix=Fix(f"{setting.key.rpartition('.')[2]}: {str(meant).lower()}", (Edit("set", setting.key, meant),)),
+        )
+
+
+class FloatInt(Rule):
+    """A fraction where a whole number is needed.
+
+    `8e3` is 8000.0 to OmegaConf. Validation accepts it; building data or model fails later.
+    """
+
+    code, slug = "CFG110", "cfg/float-int"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for written in written_values(run):
+            value = written.item.value
+            if type(value) is float and "int" in written.kinds and "float" not in written.kinds:
+                whole = int(value) if value == value and abs(value) < 1e18 and value == int(value) else None
+                fix = (
+                    Fix(f"{written.path.rpartition('.')[2]}: {whole}", (Edit("set", written.path, whole),), True)
+                    if whole is not None
+                    else Fix("a whole number")
+                )
+                yield self.finding(
+                    run,
+                    CRASH_DATA,
+                    written.path,
+                    f"{written.path} is the fraction {value!r}, a whole number is needed",
+                    why="Validation accepts it; data or buffers are then built with a fractional size.",
+                    setting=written.setting,
+                    fix=fix,
+                )
+
+
+class OcEnv(RejectingRule):
+    """An environment variable in a numeric setting arrives as text.
+
+    `${oc.env:X,8}` is the text "8". Use `${oc.decode:${oc.env:X,8}}` or a literal.
+    """
+
+    code, slug = "CFG114", "cfg/oc-env"
+    late = True
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for written in written_values(run):
+            value = written.item.value
+            if not isinstance(value, Interpolation) or not str(value).startswith("${oc.env:"):
+                continue
+            kinds = written.kinds
+            if not kinds & {"int", "float", "bool"} or "str" in kinds:
+                continue
+            stations = [station for setting, station in run.stopped if station and setting.item is written.item]
+            station = min(stations, key=lambda name: position(run.release, name), default="")
+            outcome = REJECTED if station else CRASH_DATA
+            yield self.finding(
+                run,
+                outcome.as_warning(),
+                written.path,
+                f"{written.path} takes an environment variable, which is always text",
+                setting=written.setting,
+                fix=Fix("a literal, or ${oc.decode:" + str(value) + "}"),
+                station=station,
+            )
+
+
+class MissingToken(RejectingRule):
+    """The marker ??? holds no value.
+
+    In an override it changes nothing: the recipe's value stays. A complete file with it is refused.
+    """
+
+    code, slug = "CFG108", "cfg/missing-token"
+    reports_unknown = False
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for layer in reversed(run.settings.layers):
+            for path, item in _missing(layer.root, ""):
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD if run.complete else NOTE._replace(when="load"),
+                    path,
+                    f"{path} is `???`: " + ("the file is refused" if run.complete else "the recipe's value stays"),
+                    setting=Setting(path, MISSING, layer.origin, item, layer.document),
+                    fix=Fix("a value, or remove the line"),
+                    station="load",
+                )
+
+
+def _missing(item: Item, path: str) -> Iterator[tuple[str, Item]]:
+    if item.value is MISSING:
+        yield path, item
+    elif isinstance(item.value, dict):
+        for name, child in item.value.items():
+            yield from _missing(child, f"{path}.{name}" if path else str(name))
+
+
+class EnumString(Rule):
+    """An enum given as text stays text and is not recognised.
+
+    Graph scopes are the exception: Megatron-Core converts their names.
+    """
+
+    code, slug = "CFG115", "cfg/enum-string"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for written in written_values(run):
+            kind = written.field.type
+            if not kind.startswith("enum:") or "cuda_graph" in written.path or written.path.endswith(".attention_backend"):
+                continue
+            value = written.item.value
+            if isinstance(value, str) and not isinstance(value, Interpolation):
+                name = kind.partition(":")[2].partition("|")[0]
+                yield self.finding(
+                    run,
+                    IGNORED.as_warning(),
+                    written.path,
+                    f"{written.path} is the text {value!r}, not a {name}: it is not recognised",
+                    setting=written.setting,
+                    fix=Fix("a mapping with _target_, _call_: true and _args_"),
+                )
+
+
+class DtypeString(Rule):
+    """A dtype name that the release does not convert stays text.
+
+    0.3 knows only the long names (`torch.bfloat16`); from 0.4 on `bf16` and `bfloat16` work too.
+    """
+
+    code, slug = "CFG116", "cfg/dtype-string"
+
+    LONG = frozenset(
+        f"torch.{name}" for name in "float16 bfloat16 float32 float64 half float double int8 int16 int32 int64 uint8".split()
+    )
+    SHORT = frozenset("bf16 bfloat16 fp16 float16 half fp32 float32 float fp64 float64".split())
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for written in written_values(run):
+            value = written.item.value
+            if "torch.dtype" not in written.kinds or not isinstance(value, str) or isinstance(value, Interpolation):
+                continue
+            known = value in self.LONG or (run.release > R03 and value in self.SHORT)
+            if not known:
+                yield self.finding(
+                    run,
+                    IGNORED.as_warning(),
+                    written.path,
+                    f"{written.path}: {value!r} is not a dtype {run.release} converts; it stays text",
+                    setting=written.setting,
+                    fix=Fix("torch.bfloat16", (Edit("set", written.path, "torch.bfloat16"),)),
+                )
+
+
+RULES: tuple[Rule, ...] = (
+    QuotedNumber(),
+    QuotedBool(),
+    FloatInt(),
+    OcEnv(),
+    MissingToken(),
+    EnumString(),
+    DtypeString(),
+)
