@@ -78,7 +78,10 @@ def needed_multiple(run: Run) -> Derived:
 
 
 def likely_multiple(run: Run) -> Derived:
-    """:func:`needed_multiple` as far as the topology is known, for wording and fixes: what nobody gave counts as 1 or off."""
+    """The needed multiple as far as the topology is known, for wording and fixes.
+
+    What nobody gave counts as 1 or off.
+    """
     tp, eval_cp = run.maybe("model.tensor_model_parallel_size", 1), run.maybe(EVAL_CP)
     tp = tp if isinstance(tp, int) and tp > 0 else 1
     eval_cp = eval_cp if isinstance(eval_cp, int) and eval_cp > 0 else None
@@ -91,7 +94,7 @@ def pack_size(run: Run) -> int | None:
 
 
 def pad_multiple(run: Run) -> int | None:
-    """The multiple samples are padded to before offline packing: ``run_recipe.py`` takes the lcm with what is needed."""
+    """What samples are padded to before offline packing: ``run_recipe.py`` takes the lcm with what is needed."""
     own = count(run, PAD_MULT)
     if not run.repaired:
         return own

@@ -37,7 +37,7 @@ OWN_ATTENTION: Final = frozenset({"dsa", "dsv4_hybrid"})
 #: The linear-attention variant, whose full-attention layers still run in Transformer Engine.
 GATED_DELTA_NET: Final = "gated_delta_net"
 
-#: Head width in elements from which FlashAttention refuses packed rows with padding between samples (nightly, documented).
+#: Head width in elements from which FlashAttention refuses padding between packed samples (nightly, documented).
 WIDE_HEAD: Final = 256
 
 

@@ -103,7 +103,8 @@ class PadSeqToMultCp(Rule):
             self._outcome(run),
             PAD_MULT,
             f"pad_seq_to_mult {own} leaves packed samples unaligned for {topology(run)}",
-            why=f"{needed.because} = {needed.value}. Context parallelism cuts every packed sample into 2*CP pieces; one that"
+            why=f"{needed.because} = {needed.value}. Context parallelism cuts every packed sample into 2*CP pieces;"
+            " one that"
             " does not divide loses its last tokens or shifts them to another rank (NaN loss is the usual sign).",
             related=(CP, TP, SP, EVAL_CP) if "TP" in needed.because else (CP, EVAL_CP),
             fix=Fix(f"pad_seq_to_mult: {needed.value}, and {REBUILD}", set_to(run, (PAD_MULT, needed.value))),
@@ -118,7 +119,8 @@ class PadSeqToMultCp(Rule):
                 SILENT.as_warning(),
                 TRAIN_PACKS,
                 f"run_recipe.py sets pad_seq_to_mult to {pad_multiple(run)} but cannot rebuild these packs",
-                why=f"If they were built with the multiple {own}, their samples stay unaligned: {needed.because} = {needed.value}.",
+                why=f"If they were built with the multiple {own}, their samples stay unaligned: {needed.because} ="
+                f" {needed.value}.",
                 related=(PAD_MULT, CP),
                 fix=Fix(f"rebuild the packs with pad_seq_to_mult: {needed.value} and write that value here"),
             )
@@ -149,13 +151,17 @@ class PadSeqToMultSp(Rule):
     """The documented multiple also covers sequence parallel; less may still be right.
 
     Sequence parallel splits the whole row over TP, so only the row width must divide by CP*TP. A multiple per sample of
-    lcm(2*CP, CP*TP) guarantees that and is what upstream documents; runs with a smaller one train cleanly as long as the
-    width divides (`align/width-tp-sp`).
+    lcm(2*CP, CP*TP) guarantees that and is what upstream documents; runs with a smaller one train cleanly as long as
+    the width divides (`align/width-tp-sp`).
 
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=16 launcher=script
-    model: {context_parallel_size: 2, tensor_model_parallel_size: 4, sequence_parallel: true, calculate_per_token_loss: true}
+    model:
+      context_parallel_size: 2
+      tensor_model_parallel_size: 4
+      sequence_parallel: true
+      calculate_per_token_loss: true
     ddp: {average_in_collective: false}
     dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
     ```
@@ -163,7 +169,11 @@ class PadSeqToMultSp(Rule):
     ## Good
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=16 launcher=script
-    model: {context_parallel_size: 2, tensor_model_parallel_size: 4, sequence_parallel: true, calculate_per_token_loss: true}
+    model:
+      context_parallel_size: 2
+      tensor_model_parallel_size: 4
+      sequence_parallel: true
+      calculate_per_token_loss: true
     ddp: {average_in_collective: false}
     dataset: {offline_packing_specs: {pad_seq_to_mult: 8}}
     ```
@@ -184,7 +194,10 @@ class PadSeqToMultSp(Rule):
             return
         needed = likely_multiple(run)
         if run.repaired:
-            outcome, message = by_launcher(run), f"run_recipe.py sets pad_seq_to_mult to {pad_multiple(run)} for {topology(run)}"
+            outcome, message = (
+                by_launcher(run),
+                f"run_recipe.py sets pad_seq_to_mult to {pad_multiple(run)} for {topology(run)}",
+            )
         else:
             outcome = NOTE if cp == 1 else NOTE.as_warning()
             message = f"pad_seq_to_mult {own} is below the documented multiple {needed.value} for {topology(run)}"
@@ -193,7 +206,8 @@ class PadSeqToMultSp(Rule):
             outcome,
             PAD_MULT,
             message,
-            why=f"{needed.because} = {needed.value}. Sequence parallel itself only needs the row width to divide by CP*TP ="
+            why=f"{needed.because} = {needed.value}. Sequence parallel itself only needs the row width to divide by"
+            " CP*TP ="
             f" {cp * tp}; padding every sample to {needed.value} guarantees it.",
             related=(TP, SP, CP),
             fix=Fix(f"pad_seq_to_mult: {needed.value}, and {REBUILD}", set_to(run, (PAD_MULT, needed.value))),
@@ -248,7 +262,8 @@ class EvalCp(Rule):
             f"run_recipe.py sets pad_seq_to_mult to {pad_multiple(run)} for evaluation with CP {size}"
             if run.repaired
             else f"pad_seq_to_mult {own} leaves packed samples unaligned for evaluation with CP {size}",
-            why=f"{needed.because} = {needed.value}. The packs were built for one layout and evaluation cuts them into {2 * size}"
+            why=f"{needed.because} = {needed.value}. The packs were built for one layout and evaluation cuts them"
+            f" into {2 * size}"
             " pieces each.",
             related=(EVAL_CP, CP),
             fix=Fix(f"pad_seq_to_mult: {needed.value}, and {REBUILD}", set_to(run, (PAD_MULT, needed.value))),
@@ -275,7 +290,8 @@ class PadMultWasted(Rule):
     ```
 
     ## Upstream
-    - 0.3 to 0.7: `training/utils/packed_seq_utils.py`, `get_packed_seq_params`; Transformer Engine `get_attention_backend`
+    - 0.3 to 0.7: `training/utils/packed_seq_utils.py`, `get_packed_seq_params`
+    - 0.3 to 0.7: Transformer Engine `get_attention_backend`
     """
 
     code, slug = "ALN111", "align/pad-mult-wasted"
@@ -309,7 +325,12 @@ class NearPackSizeSample(Rule):
     ## Bad
     ```yaml
     # mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 launcher=script
-    model: {seq_length: 4100, context_parallel_size: 2, tensor_model_parallel_size: 4, sequence_parallel: true, calculate_per_token_loss: true}
+    model:
+      seq_length: 4100
+      context_parallel_size: 2
+      tensor_model_parallel_size: 4
+      sequence_parallel: true
+      calculate_per_token_loss: true
     ddp: {average_in_collective: false}
     dataset: {seq_length: 4100, packed_sequence_specs: {packed_sequence_size: 4104, pad_seq_to_mult: 8}}
     ```
@@ -317,7 +338,12 @@ class NearPackSizeSample(Rule):
     ## Good
     ```yaml
     # mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 launcher=script
-    model: {seq_length: 4096, context_parallel_size: 2, tensor_model_parallel_size: 4, sequence_parallel: true, calculate_per_token_loss: true}
+    model:
+      seq_length: 4096
+      context_parallel_size: 2
+      tensor_model_parallel_size: 4
+      sequence_parallel: true
+      calculate_per_token_loss: true
     ddp: {average_in_collective: false}
     dataset: {seq_length: 4096, packed_sequence_specs: {packed_sequence_size: 4096, pad_seq_to_mult: 8}}
     ```
@@ -342,7 +368,8 @@ class NearPackSizeSample(Rule):
             run,
             CRASH_LATER.as_warning(),
             DATA_SEQ,
-            f"samples cut at seq_length {limit} are no multiple of {needed.value} and likely break the packed rows they end up in",
+            f"samples cut at seq_length {limit} are no multiple of {needed.value} and likely break the packed rows"
+            " they end up in",
             why=f"Up to 0.5 padding stops at seq_length; {needed.because} = {needed.value} does not divide {limit}.",
             related=(PAD_MULT, CP),
             fix=Fix(f"seq_length: {aligned} (dataset and model), or Megatron-Bridge 0.6"),

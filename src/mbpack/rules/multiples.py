@@ -117,7 +117,8 @@ class MultLargerThanSeq(Rule):
             CRASH_DATA,
             PAD_MULT,
             f"pad_seq_to_mult {multiple} is larger than the longest sample allowed, {limit} tokens",
-            why="The sample limit is rounded down to the multiple, which leaves nothing; tokenisation stops with an error.",
+            why="The sample limit is rounded down to the multiple, which leaves nothing; tokenisation stops with an"
+            " error.",
             related=(DATA_SEQ, f"{SPECS}.max_single_sequence_length"),
             fix=Fix(f"a multiple of at most {limit}, or a longer seq_length"),
         )
@@ -158,7 +159,9 @@ class UserInBatchMultiple(Rule):
             run,
             Outcome("info", "ignored" if on else "note", "validate"),
             self.KEY,
-            f"the start-up replaces {own} by {needed.value}" if on else "without in-batch packing this multiple has no effect",
+            f"the start-up replaces {own} by {needed.value}"
+            if on
+            else "without in-batch packing this multiple has no effect",
             why=f"The multiple is derived from the topology: {needed.because} = {needed.value}." if on else "",
             related=(IN_BATCH, CP),
             fix=Fix("leave the key out"),
@@ -210,7 +213,8 @@ class FoldAlignmentPadding(Rule):
             CRASH_STEP.as_warning(),
             self.KEY if run.wrote(self.KEY) else "dataset.enable_global_batch_packing",
             f"a head width of {head} with padding between samples likely needs fold_alignment_padding: true",
-            why=f"Samples are padded to {needed.because} = {needed.value}; FlashAttention refuses such rows from a head width"
+            why=f"Samples are padded to {needed.because} = {needed.value}; FlashAttention refuses such rows from a"
+            " head width"
             f" of {WIDE_HEAD} on.",
             related=("model.kv_channels", CP),
             fix=Fix("fold_alignment_padding: true", set_to(run, (self.KEY, True))),
