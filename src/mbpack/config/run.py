@@ -228,7 +228,7 @@ class Run:
     def dataset(self) -> DatasetKind:
         """Kind of dataset: from its class, else from keys that only one kind has."""
         section = self.settings.peek("dataset")
-        if section is not None and section.value is None:
+        if section is not None and section.item is not None and section.value is None:
             return DatasetKind.NONE
         cls = self.settings.class_at("dataset")
         if cls is not None:

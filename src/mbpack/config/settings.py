@@ -13,13 +13,13 @@ A key has one of three answers:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
 from mbpack.config.document import MISSING, Document, Interpolation, Item
+from mbpack.config.interpolation import Resolved, resolve_interpolation
 from mbpack.facts.keys import SPECS, SPECS_CLASS, parts_in
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import Version
@@ -246,8 +246,20 @@ class Settings:
             else:
                 if item.value is MISSING and not self.complete:
                     continue  # `???` leaves what is below
+                if not self.complete and self._is_foreign(parts):
+                    return None  # upstream skips a key that the object does not have
                 return self._setting(".".join(parts), item, layer)
         return None
+
+    def _is_foreign(self, parts: tuple[str, ...]) -> bool:
+        """Whether the object at the owner's path certainly has no such attribute."""
+        if len(parts) < 2:
+            return False
+        cls = self._class_of(parts[:-1])
+        fields = self.schema.fields(cls) if cls is not None else None
+        if cls is None or fields is None or parts[-1] in fields or parts[-1].startswith("_"):
+            return False
+        return not self.schema.nested_transformer(cls) and parts[-1] not in self.schema.attributes(cls)
 
     def _below_leaf(self, key: str, parts: tuple[str, ...], depth: int, item: Item, layer: Layer) -> Setting | None:
         """A key below something that is no mapping: the lower layers are covered up."""
@@ -277,18 +289,31 @@ class Settings:
             return [self._plain(child) for child in value]
         return value
 
+    def resolve(self, written: str, value: Interpolation) -> Resolved:
+        """What an expression stands for at a path of this configuration.
+
+        Raises:
+            Unknown: it refers to a value that nobody gave.
+        """
+        return resolve_interpolation(value, written, self._raw, self.environ)
+
     def _resolve(self, written: str, value: Interpolation) -> tuple[Any, bool]:
-        match = re.fullmatch(r"\$\{([\w.]+)\}", str(value))
-        if match:
-            return self._raw(match[1]), False
-        match = re.fullmatch(r"\$\{oc\.env:(\w+),(.*)\}", str(value))
-        if match:
-            return match[2], True
-        raise Unknown(written, ("value",), "an expression")
+        resolved = self.resolve(written, value)
+        if resolved.unknown:
+            raise Unknown(written, resolved.needs or ("value",), resolved.reason)
+        return resolved.value, resolved.likely
 
     def _raw(self, path: str) -> Any:
-        """What an interpolation sees at a path of the merged tree; Unknown propagates."""
-        return self._search(path, tuple(path.split("."))).value
+        """What an expression sees at a path of the merged tree; KeyError where nobody has it, Unknown passes through."""
+        parts = tuple(path.split("."))
+        for layer in self.layers:
+            item = _walk(layer.root, parts)
+            if item is not None and (item.value is not MISSING or self.complete):
+                return item.plain if item.value.__class__ in (dict, list) else item.value
+        value = self._fallback(path, parts, path).value
+        if value is ABSENT:
+            raise KeyError(path)
+        return value
 
     # ------------------------------------------------------------------ recipe and class defaults
 
@@ -342,7 +367,7 @@ class Settings:
         if not self.base_known:
             raise Unknown(key, ("recipe",))
         if field.default is NO_DEFAULT:
-            return Setting(written, None, Origin.DEFAULT)
+            return Setting(written, Object(None, None) if len(parts) == 1 else None, Origin.DEFAULT)
         default = field.default
         return Setting(written, Object(None, None) if isinstance(default, Opaque) else default, Origin.DEFAULT)
 
@@ -394,7 +419,15 @@ class Settings:
             return False
         if self.recipe is None:
             return True  # not known; its fields may be written on top of the recipe's
-        return self.recipe.holds(SPECS)
+        return self.recipe.holds(SPECS) and not self._remade(parts[:-1])
+
+    def _remade(self, section: tuple[str, ...]) -> bool:
+        """Whether the user's ``_target_`` makes the section's object anew: nested objects then arrive as plain dicts."""
+        for layer in self.layers:
+            target = _walk(layer.root, (*section, "_target_"))
+            if target is not None and isinstance(target.value, str):
+                return self.schema.class_of(target.value) is not None
+        return False
 
 
 def _walk(item: Item, parts: Sequence[str]) -> Item | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mbpack.config.document import Item
 from mbpack.config.settings import Layer, Origin, Setting, Settings
-from mbpack.facts.keys import parts_in, SPECS, SPECS_CLASS
+from mbpack.facts.keys import KEYWORD_ALIASES, SPECS, SPECS_CLASS, parts_in
 from mbpack.facts.schema import Field
 
 #: Keys of an instantiation mapping that are no fields.
@@ -70,6 +70,8 @@ def _in_object(settings: Settings, layer: Layer, path: str, item: Item, cls: str
             continue
         dotted = f"{path}.{name}"
         if name not in fields:
+            if name in KEYWORD_ALIASES.get(cls, ()):
+                continue
             if attributes is None:
                 attributes = settings.schema.attributes(cls) if not settings.complete else frozenset()
                 if not settings.complete and settings.schema.nested_transformer(cls):

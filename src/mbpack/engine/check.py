@@ -102,13 +102,14 @@ def _mode(run: Run) -> str:
         return "unknown"
 
 
-def _fires(run: Run) -> Callable[[Finding], tuple[int, int]]:
+def _fires(run: Run) -> Callable[[Finding], tuple[int, int, int]]:
     """Order of refusals as upstream would meet them; at load, as the file is read."""
 
-    def key(finding: Finding) -> tuple[int, int]:
+    def key(finding: Finding) -> tuple[int, int, int]:
         place = position(run.release, finding.station)
         item = finding.setting.item
-        return place, item.span.start if place == 0 and item is not None else 0
+        offset = item.span.start if place == 0 and item is not None else 0
+        return place, offset, _SEVERITIES[finding.outcome.severity]
 
     return key
 
@@ -119,7 +120,7 @@ def _report_order(run: Run, first: Finding | None) -> Callable[[Finding], tuple[
     def key(finding: Finding) -> tuple[int, ...]:
         outcome = finding.outcome
         severity, consequence = _SEVERITIES[outcome.severity], _CONSEQUENCES[outcome.consequence]
-        rank = fires(finding) if consequence == 0 else (0, 0)
+        rank = fires(finding) if consequence == 0 else (0, 0, 0)
         line = finding.setting.item.span.start if finding.setting.item is not None else -1
         return severity, consequence, 0 if finding is first else 1, *rank, line
 

@@ -56,6 +56,13 @@ _SPECS_TARGETS = {
     False: "megatron.bridge.data.datasets.packed_sequence.PackedSequenceSpecs",
 }
 
+#: Constructor keywords that are no fields: the pretraining dataset takes ``seq_length`` for ``sequence_length``.
+KEYWORD_ALIASES: dict[str, tuple[str, ...]] = {
+    "GPTDatasetConfig": ("seq_length",),
+    "MockGPTDatasetConfig": ("seq_length",),
+    "GPTFIMDatasetConfig": ("seq_length",),
+}
+
 #: Canonical keys whose rename is a matter of two live keys, not of one key with two names.
 _NOT_TRANSLATED = ("model.cuda_graph_modules",)
 

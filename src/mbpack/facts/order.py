@@ -37,6 +37,7 @@ _MODEL = (
     "recompute/full-with-te-graphs",
     "graph/moe-scope-combinations@recompute",
     "recompute/graphed-dropout",
+    "topo/expert-bias-etp",
     "pp/allgather-variable",
     "topo/ep-overlap-conditions",
     "cp/comm-type-list-length",

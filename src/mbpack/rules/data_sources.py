@@ -100,6 +100,9 @@ class SourceExactlyOne(RejectingRule):
             )
 
     def _hub(self, run: Run) -> Iterator[Finding]:
+        output = run.value("dataset.hf_output_root")
+        if isinstance(output, str) and not output.strip():
+            yield self._refuse(run, "dataset.hf_output_root", "hf_output_root is empty", Fix("a path, or null"))
         share, holdout = run.number("dataset.hf_validation_proportion"), run.value("dataset.hf_validation_dataset")
         if share is not None and not 0 < share < 1:
             yield self._refuse(

@@ -67,7 +67,7 @@ class ModelDatasetEqual(RejectingRule):
         if not compared and not silent:
             return
         data_key = DATA_SEQ
-        if kind is DatasetKind.PRETRAIN and run.settings.written("dataset.sequence_length") is not None:
+        if kind is DatasetKind.PRETRAIN and run.settings.written(data_key) is None and run.is_set("dataset.sequence_length"):
             data_key = "dataset.sequence_length"
         model, data = run.value(MODEL_SEQ), run.value(data_key)
         if model == data:

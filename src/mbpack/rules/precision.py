@@ -8,7 +8,7 @@ from typing import Any
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
-from mbpack.rules.base import NOTE, REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
 FSDP_KEYS = ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp")
 
@@ -187,25 +187,30 @@ class Deterministic(RejectingRule):
                 related=(key,),
                 fix=Fix("cross_entropy_loss_fusion: false", set_to(run, (fusion, False)), safe=True),
             )
-        algorithm = run.value("env_vars.NCCL_ALGO") if run.release >= R06 and run.value("env_vars") is not None else None
+        algorithm = self._algorithm(run)
         if algorithm is None:
-            if run.complete or run.settings.recipe is not None:
-                yield self.finding(
-                    run,
-                    REJECTED if run.settings.environ is None and self._environment_decides(run) else NOTE,
-                    key,
-                    f"deterministic mode needs the environment variable NCCL_ALGO to be one of {words(self.CHOICES, 'or')}",
-                    fix=Fix("export NCCL_ALGO=Ring" + (", or env_vars.NCCL_ALGO: Ring" if run.release >= R06 else "")),
-                )
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                "deterministic mode needs the environment variable NCCL_ALGO, which nothing here sets",
+                why=f"The start-up asserts that it is one of {words(self.CHOICES, 'or')}.",
+                fix=Fix("export NCCL_ALGO=Ring" + (", or env_vars.NCCL_ALGO: Ring" if run.release >= R06 else "")),
+            )
         elif algorithm not in self.CHOICES:
             yield self._refuse(
                 run, "env_vars.NCCL_ALGO", f"NCCL_ALGO {algorithm} is not deterministic", f"one of {words(self.CHOICES, 'or')}"
             )
 
     @staticmethod
-    def _environment_decides(run: Run) -> bool:
-        """From 0.6 on the configuration itself carries the environment; before, it is the machine's and unknown here."""
-        return run.release >= R06
+    def _algorithm(run: Run) -> Any:
+        """NCCL_ALGO as the process will see it: the environment, else ``env_vars`` of the configuration (0.6 and later)."""
+        if run.settings.environ and "NCCL_ALGO" in run.settings.environ:
+            return run.settings.environ["NCCL_ALGO"]
+        if run.release < R06 or run.value("env_vars") is None:
+            return None
+        held = run.settings.mapping("env_vars").get("NCCL_ALGO")
+        return held.value if held is not None else None
 
     def _refuse(self, run: Run, key: str, message: str, fix: str) -> Finding:
         return self.finding(run, REJECTED, key, message, related=("model.deterministic_mode",), fix=Fix(fix))

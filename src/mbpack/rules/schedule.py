@@ -232,11 +232,11 @@ class Steps(RejectingRule):
                 "lr_warmup_iters instead",
                 compat,
             )
-        iters = run.number(ITERS)
-        if iters is None:
+        if not run.is_set(ITERS):
             return  # epochs: steps are computed once the dataset is built
         limit = run.number("scheduler.max_steps") if run.release >= R06 else None
-        if limit is not None and limit < iters:
+        if limit is not None and limit < run.number(ITERS):
+            iters = run.number(ITERS)
             yield self._refuse(
                 run,
                 "scheduler.max_steps",
@@ -245,7 +245,7 @@ class Steps(RejectingRule):
             )
             return
         decay = limit if limit is not None else run.number("scheduler.lr_decay_iters")
-        decay = iters if decay is None else decay
+        decay = run.number(ITERS) if decay is None else decay
         gbs = run.number(GBS)
         if gbs is not None and decay * gbs <= 0:
             key = GBS if gbs <= 0 else "scheduler.lr_decay_iters" if run.is_set("scheduler.lr_decay_iters") else ITERS

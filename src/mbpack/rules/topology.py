@@ -280,6 +280,32 @@ class EpOverlapConditions(RejectingRule):
         yield limit, f"{OVERLAP} allows at most one MTP layer, found {mtp}", ("model.mtp_num_layers",)
 
 
+class ExpertBiasNeedsEtpOne(RejectingRule):
+    """Linear biases in experts need expert tensor parallel 1.
+
+    Up to 0.5 an unset expert tensor parallel size means TP, so GPT-OSS with tensor parallelism runs into this.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "TOP109", "topo/expert-bias-etp"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.moe or not run.flag("model.add_bias_linear"):
+            return
+        etp = run.etp
+        if etp != 1:
+            yield self.finding(
+                run,
+                REJECTED,
+                ETP if run.wrote(ETP) or not run.wrote(TP) else TP,
+                f"experts with linear biases need expert tensor parallel 1, found {etp}",
+                related=(ETP, TP, "model.add_bias_linear"),
+                fix=Fix("expert_tensor_parallel_size: 1", set_to(run, (ETP, 1))),
+            )
+
+
 RULES: tuple[Rule, ...] = (
     WorldDivisible(),
     EvalWorldDivisible(),
@@ -288,4 +314,5 @@ RULES: tuple[Rule, ...] = (
     HeadsDivisible(),
     QueryGroupsDivisible(),
     EpOverlapConditions(),
+    ExpertBiasNeedsEtpOne(),
 )

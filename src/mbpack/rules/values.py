@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mbpack.config.document import MISSING, Interpolation, Item
+from mbpack.config.document import MISSING, Interpolation, Item, walk
 from mbpack.config.run import Run
-from mbpack.config.settings import Layer, Setting
+from mbpack.config.settings import Layer, Setting, Unknown
 from mbpack.config.unknown_keys import SPECIAL
 from mbpack.facts.order import position
 from mbpack.facts.releases import R03
@@ -129,11 +129,11 @@ class QuotedNumber(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         for written in written_values(run):
-            value = written.item.value
-            if not isinstance(value, str) or isinstance(value, Interpolation):
-                continue
             kinds = written.kinds
             if not kinds & {"int", "float"} or "str" in kinds:
+                continue
+            value = _resolved(run, written)
+            if not isinstance(value, str):
                 continue
             stations = [station for setting, station in run.stopped if station and setting.item is written.item]
             outcome = CRASH_DATA
@@ -159,6 +159,18 @@ class QuotedNumber(RejectingRule):
                 fix=Fix(f"{written.path.rpartition('.')[2]}: {shown}", edits, safe=is_number),
                 station=station,
             )
+
+
+def _resolved(run: Run, written: Written) -> object:
+    """The value as upstream will see it (an environment variable becomes text), or None where it cannot be told."""
+    value = written.item.value
+    if not isinstance(value, Interpolation):
+        return value
+    try:
+        found = run.settings.resolve(written.path, value)
+    except Unknown:
+        return None
+    return None if found.unknown else found.value
 
 
 def _parse(text: str) -> int | float:
@@ -268,7 +280,7 @@ class OcEnv(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         for written in written_values(run):
             value = written.item.value
-            if not isinstance(value, Interpolation) or not str(value).startswith("${oc.env:"):
+            if not isinstance(value, Interpolation) or "${oc.env:" not in str(value):
                 continue
             kinds = written.kinds
             if not kinds & {"int", "float", "bool"} or "str" in kinds:
@@ -285,6 +297,42 @@ class OcEnv(RejectingRule):
                 fix=Fix("a literal, or ${oc.decode:" + str(value) + "}"),
                 station=station,
             )
+
+
+class UnresolvedReference(RejectingRule):
+    """An expression that refers to a key nobody has.
+
+    The merged configuration cannot be resolved, and the start-up stops while it reads the file.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `process_config_with_overrides` (InterpolationKeyError)
+    """
+
+    code, slug = "CFG125", "cfg/unresolved-reference"
+    reports_unknown = False
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for layer in reversed(run.settings.layers):
+            if "${" not in layer.document.text:
+                continue
+            for parts, item in walk(layer.root):
+                if not isinstance(item.value, Interpolation):
+                    continue
+                path = ".".join(str(part) for part in parts)
+                try:
+                    resolved = run.settings.resolve(path, item.value)
+                except Unknown:
+                    continue
+                if resolved.kind in ("missing-reference", "missing-value") and run.settings.base_known:
+                    yield self.finding(
+                        run,
+                        REJECTED_LOAD,
+                        path,
+                        f"{path}: {resolved.reason}",
+                        setting=Setting(path, item.value, layer.origin, item, layer.document),
+                        fix=Fix("a literal, or the path of a key that exists"),
+                        station="load",
+                    )
 
 
 class MissingToken(RejectingRule):
@@ -379,6 +427,7 @@ RULES: tuple[Rule, ...] = (
     QuotedBool(),
     FloatInt(),
     OcEnv(),
+    UnresolvedReference(),
     MissingToken(),
     EnumString(),
     DtypeString(),
