@@ -166,5 +166,5 @@ def _accept(document: Document, item: Item) -> None:
     word = isinstance(value, str) and not item.quoted
     if word:
         document.root = Item({str(value): Item(None, item.span, item.span)}, item.span)
-        document.problems.clear()  # a key may hold anything
+        document.problems = [problem for problem in document.problems if problem.kind != "interpolation"]
     document.problems.append(Problem("not-a-mapping", message, item.span, not word))

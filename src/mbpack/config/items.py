@@ -97,17 +97,22 @@ class Item:
 def node_span(node: Any) -> Span:
     """The place of a YAML node, from its marks."""
     start = node.start_mark
-    end = _node_end(node)
+    end = node_end(node)
     return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1, start.index, end.index)
 
 
-def _node_end(node: Any) -> Any:
-    """Where a node ends. A block collection has no end of its own in YAML's grammar: it ends with its last value."""
-    while node.id != "scalar" and not node.flow_style and node.value:
-        last = node.value[-1]
-        key, child = last if node.id == "mapping" else (None, last)
-        if child.start_mark.index < node.start_mark.index:  # an alias: its node is written further up
-            return key.end_mark if key is not None else node.start_mark
+def node_end(node: Any) -> Any:
+    """Where a node ends. A block collection has no end of its own in YAML's grammar: it ends with its last value.
+
+    A value that starts before its key or before the item above it is an alias; its text is somewhere else.
+    """
+    while node.id != "scalar" and not node.flow_style and node.value and not hasattr(node, "merged"):
+        if node.id == "mapping":
+            before, child = node.value[-1]
+        else:
+            before, child = (node.value[-2:-1] or [node])[0], node.value[-1]
+        if child.start_mark.index <= max(before.start_mark.index, node.start_mark.index):
+            return before.end_mark if before is not node else node.start_mark
         node = child
     return node.end_mark
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from .composer import MAX_DEPTH, TEXT, Node
-from .items import Problem, Span, node_span
+from .items import Problem, Span, node_end, node_span
 from .scalars import ScalarError, shorten
 
 _STR: Final = "tag:yaml.org,2002:str"
@@ -83,6 +83,7 @@ class _Flattener:
         if depth > MAX_DEPTH:
             raise TooMany
         own = [pair for pair in node.value if not _is_merge(pair[0])]
+        node.end_mark, node.merged = node_end(node), True  # its last pair may soon be one written elsewhere
         node.value = own  # until it is done: a mapping that merges itself sees its own keys only
         merged: dict[Any, tuple[Node, Node]] = {}
         for key, source in sources:
