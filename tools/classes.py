@@ -52,12 +52,11 @@ def classes_in(annotated: Any) -> Iterator[type]:
 
 
 def is_configuration(cls: type) -> bool:
-    """Whether a class is one of Megatron's dataclasses (and no local or generated one)."""
+    """Whether a class is one of Megatron's dataclasses that can be imported by its name."""
     return (
         dataclasses.is_dataclass(cls)
         and cls.__module__.startswith("megatron.")
-        and "<locals>" not in cls.__qualname__
-        and "." not in cls.__qualname__
+        and getattr(sys.modules[cls.__module__], cls.__name__, None) is cls
     )
 
 
@@ -153,7 +152,7 @@ def _kinds(container: type, instances: dict[type, Any]) -> dict[type, str]:
         if name not in ("model", "dataset", "peft"):
             for cls in candidates:
                 add(cls, "section")
-    for value in instances:
+    for value in (*instances, *_defined_in("megatron.bridge.data")):
         add(value, "nested")
     pending = list(kinds)
     while pending:  # what they mention, and what derives from that
@@ -163,6 +162,15 @@ def _kinds(container: type, instances: dict[type, Any]) -> dict[type, str]:
                     kinds[child] = "nested"
                     pending.append(child)
     return kinds
+
+
+def _defined_in(package: str) -> Iterator[type]:
+    """The configuration classes that the imported modules of a package define."""
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith(package + "."):
+            for value in vars(module).values():
+                if type(value) is type and is_configuration(value) and value.__module__ == name:
+                    yield value
 
 
 def _names(kinds: dict[type, str], rank: Any) -> dict[str, type]:

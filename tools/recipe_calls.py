@@ -75,6 +75,43 @@ def aliases(recipes: Mapping[str, Any]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+class Converted:
+    """A model configuration that a conversion returned; notes which fields are set afterwards."""
+
+    def __init__(self, provider: Any, path: str) -> None:
+        self.provider, self.path = provider, path
+        self._watched = [("model.", provider)]
+        if hasattr(provider, "transformer"):
+            self._watched.append(("model.transformer.", provider.transformer))
+        self._classes = [type(value) for _, value in self._watched]
+        self._set: set[str] = set()
+        for prefix, value in self._watched:
+            value.__class__ = self._noting(type(value), prefix)
+
+    def _noting(self, cls: type, prefix: str) -> type:
+        noted = self._set
+
+        def note(instance: Any, name: str, value: Any) -> None:
+            noted.add(prefix + name)
+            cls.__setattr__(instance, name, value)
+
+        return type(cls.__name__, (cls,), {"__setattr__": note, "__module__": cls.__module__})
+
+    def release(self) -> None:
+        """Stop taking notes."""
+        for (_, value), cls in zip(self._watched, self._classes, strict=True):
+            value.__class__ = cls
+
+    def inferred(self) -> list[str]:
+        """Paths of the fields that nobody set after the conversion."""
+        return [
+            f"{prefix}{field.name}"
+            for prefix, value in self._watched
+            for field in dataclasses.fields(value)
+            if prefix + field.name not in self._set
+        ]
+
+
 class Calls:
     """Calls recipes and keeps what was seen on the way."""
 
@@ -82,7 +119,8 @@ class Calls:
         self.cards = cards
         self.seen: list[Any] = []
         self._types: set[type] = set()
-        self._converted: list[tuple[Any, dict[str, Any], str]] = []
+        self._converted: list[Converted] = []
+        self._configurations: list[str] = []
         if hub is not None:
             hub.install()
         self._watch_conversions()
@@ -101,6 +139,14 @@ class Calls:
             return result
 
         bridge.from_hf_pretrained = staticmethod(from_hf_pretrained)
+        configs = importlib.import_module("transformers").AutoConfig
+        load = configs.from_pretrained
+
+        def from_pretrained(path: Any, *args: Any, **kwargs: Any) -> Any:
+            self._configurations.append(str(path))
+            return load(path, *args, **kwargs)
+
+        configs.from_pretrained = staticmethod(from_pretrained)
 
     def _recording(self, make: Callable[..., Any], path: str) -> Callable[..., Any]:
         def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -109,7 +155,7 @@ class Calls:
                 owner = provider if hasattr(provider, field) else getattr(provider, "transformer", provider)
                 if hasattr(owner, field):
                     setattr(owner, field, tuple(value) if field == "window_size" and isinstance(value, list) else value)
-            self._converted.append((provider, dict(flat(provider, "model")), path))
+            self._converted.append(Converted(provider, path))
             return provider
 
         return recorded
@@ -125,11 +171,15 @@ class Calls:
         if perf:
             record["@perf"] = True
         self._converted.clear()
+        self._configurations.clear()
         try:
             config = function()
         except BaseException as error:
             text = " ".join(str(error).split())
             return {**record, "@unavailable": f"{type(error).__name__}: {text}"[:200]}
+        finally:
+            for converted in self._converted:
+                converted.release()
         if type(config).__name__ != "ConfigContainer":
             return None
         self._look_at(config)
@@ -149,18 +199,17 @@ class Calls:
 
     def _mark_inferred(self, record: dict[str, Any], model: Any) -> None:
         """Tell values that a conversion gave from those that the recipe set: "?" after the path, "??" for a guess."""
-        for provider, before, path in self._converted:
-            record["@hf_id"] = path
-            if provider is not model:
+        if self._configurations:
+            record["@hf_id"] = self._configurations[-1]
+        for converted in self._converted:
+            record["@hf_id"] = converted.path
+            if converted.provider is not model:
                 continue
-            for key in [
-                k for k, v in record.items() if k in before and k[-9:] != "._target_" and reflect.same(v, before[k])
-            ]:
+            card = self.cards.get(converted.path, {})
+            for key in [k for k in converted.inferred() if k in record]:
                 field = key.rpartition(".")[2]
-                if field == "_target_":
-                    continue
                 value = record.pop(key)
-                if field in self.cards.get(path, ()):
+                if field in card:
                     record[f"{key}?"] = value
                 elif field not in SIZES:
                     record[f"{key}??" if field in SHAPE else f"{key}?"] = value

@@ -6,10 +6,13 @@ Nothing here knows a class by name: types, defaults and values are read off the 
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import dataclasses
 import enum
+import functools
 import math
 import pathlib
+import re
 import sys
 import types
 import typing
@@ -43,7 +46,7 @@ def encode(value: Any, objects: bool = False) -> Any:
     if isinstance(value, str) and type(value) is str:
         return {"~": "<absolute path>"} if value.startswith("/") and not value.startswith("/checkpoints") else value
     if type(value) is float:
-        return value if math.isfinite(value) else {"~": repr(value)}
+        return value if not math.isnan(value) else {"~": "nan"}
     if isinstance(value, enum.Enum):
         if type(value).__name__.startswith("CudaGraph"):
             return value.name  # names are what a file holds there, and they are converted
@@ -62,7 +65,7 @@ def encode(value: Any, objects: bool = False) -> Any:
         return {"_target_": path_of(type(value)), **differences(value, objects)}
     if callable(value) and hasattr(value, "__name__"):
         return {"~": f"<callable {value.__name__}>"}
-    if hasattr(value, "func"):  # functools.partial
+    if isinstance(value, functools.partial):
         return {"~": f"<callable {getattr(value.func, '__name__', '?')}>"}
     return {"~": f"<object {type(value).__name__}>"}
 
@@ -125,10 +128,9 @@ def annotation(cls: type, field: dataclasses.Field[Any]) -> Any:
     for owner in cls.__mro__:
         if field.name in vars(owner).get("__annotations__", {}):
             names = {**vars(typing), **vars(sys.modules[owner.__module__])}
-            try:
-                return eval(field.type, names)
-            except Exception:
-                return field.type
+            for text in (field.type, re.sub(r"'(\w+)'", r"\1", field.type)):  # also "quoted" names inside an annotation
+                with contextlib.suppress(Exception):
+                    return eval(text, names)
     return field.type
 
 
