@@ -57,6 +57,7 @@ class Context:
     sources: Mapping[str, str] = field(default_factory=dict)
     ignores: tuple[Ignore, ...] = ()
     marker: str | None = None  # the key that told the release, when the file did
+    flags: Mapping[str, str] = field(default_factory=dict)  # options of the launch command, when a script was read
 
 
 def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...]]:

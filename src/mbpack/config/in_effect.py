@@ -107,6 +107,13 @@ def sample_limit(run: Run) -> int | None:
     return own or count(run, DATA_SEQ)
 
 
+def fixed_width(run: Run) -> bool:
+    """Whether every row has the same width; GPT-SFT datasets only have the switch in ``dataset_kwargs``."""
+    if run.value(KWARGS_WIDTH) is True:
+        return True
+    return run.dataset is not DatasetKind.GPT_SFT and run.is_true("dataset.pad_to_max_length")
+
+
 def packs_given(run: Run) -> str | None:
     """Where packs lie that the run does not build itself, None when the builder manages them."""
     path = run.value(TRAIN_PACKS)
@@ -132,7 +139,7 @@ def in_batch_fixed(run: Run) -> bool:
     """Whether in-batch rows all have the same width (0.7 and later; pipeline and expert parallelism switch it on)."""
     if run.release < IN_BATCH_FIXED_SINCE:
         return False
-    return run.fixed_width or (run.dataset in COLLATING and (run.pp > 1 or run.ep > 1))
+    return fixed_width(run) or (run.dataset in COLLATING and (run.pp > 1 or run.ep > 1))
 
 
 def width_unit(run: Run) -> Derived:

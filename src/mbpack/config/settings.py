@@ -245,11 +245,19 @@ class Settings:
                 item = child
             else:
                 if item.value is MISSING and not self.complete:
+                    if self._is_alias(parts):  # a name that is no field: nothing below it, the marker itself arrives
+                        return Setting(".".join(parts), "???", layer.origin, item, layer.document)
                     continue  # `???` leaves what is below
                 if not self.complete and self._is_foreign(parts):
                     return None  # upstream skips a key that the object does not have
                 return self._setting(".".join(parts), item, layer)
         return None
+
+    def _is_alias(self, parts: tuple[str, ...]) -> bool:
+        """Whether the name is an attribute of the object but none of its fields."""
+        cls = self._class_of(parts[:-1]) if len(parts) > 1 else None
+        fields = self.schema.fields(cls) if cls is not None else None
+        return cls is not None and fields is not None and parts[-1] not in fields and parts[-1] in self.schema.attributes(cls)
 
     def _is_foreign(self, parts: tuple[str, ...]) -> bool:
         """Whether the object at the owner's path certainly has no such attribute."""
@@ -389,7 +397,7 @@ class Settings:
             target = item.value.get("_target_")
             if target is not None and isinstance(target.value, str):
                 cls = self.schema.class_of(target.value)
-                if cls is not None:
+                if cls is not None and self._constructible(parts, cls):
                     return cls
                 if self.complete:
                     return None
@@ -400,6 +408,21 @@ class Settings:
                 return self.recipe.model_class
             return self.schema.section_class(parts[0])
         return self._nested_class(parts)
+
+    def _constructible(self, parts: tuple[str, ...], cls: str) -> bool:
+        """Whether an override's ``_target_`` can be made: every required field is written or a field of the recipe's class.
+
+        Upstream merges the recipe's fields into the mapping first; when the constructor still lacks one, the mapping is
+        applied like a plain one and the recipe's class stays.
+        """
+        if self.complete or self.recipe is None or parts != ("dataset",) or cls == self.recipe.dataset_class:
+            return True
+        base = self.schema.fields(self.recipe.dataset_class or "") or {}
+        for name, field in (self.schema.fields(cls) or {}).items():
+            if field.default is NO_DEFAULT and field.init and name not in base:
+                if not any(_walk(layer.root, (*parts, name)) for layer in self.layers):
+                    return False
+        return True
 
     def _nested_class(self, parts: tuple[str, ...]) -> str | None:
         if parts == parts_in(self.version.release, SPECS):
@@ -419,14 +442,16 @@ class Settings:
             return False
         if self.recipe is None:
             return True  # not known; its fields may be written on top of the recipe's
-        return self.recipe.holds(SPECS) and not self._remade(parts[:-1])
+        return self.recipe.holds(SPECS) and not self.remade(parts[:-1])
 
-    def _remade(self, section: tuple[str, ...]) -> bool:
+    def remade(self, section: tuple[str, ...]) -> bool:
         """Whether the user's ``_target_`` makes the section's object anew: nested objects then arrive as plain dicts."""
         for layer in self.layers:
             target = _walk(layer.root, (*section, "_target_"))
             if target is not None and isinstance(target.value, str):
-                return self.schema.class_of(target.value) is not None
+                return self.schema.class_of(target.value) is not None and self._class_of(section) == self.schema.class_of(
+                    target.value
+                )
         return False
 
 

@@ -22,6 +22,7 @@ class UnknownKey(NamedTuple):
     owner: str | None
     known: tuple[str, ...]
     in_target: bool  # the owner's mapping names a ``_target_``, so the keyword is dropped by the constructor
+    offset: int  # where the strict loader meets it: when it builds the owner; sections before anything else
 
 
 def unknown_keys(settings: Settings) -> Iterator[UnknownKey]:
@@ -34,7 +35,7 @@ def unknown_keys(settings: Settings) -> Iterator[UnknownKey]:
             if name in SPECIAL:
                 continue
             if name not in sections:
-                yield UnknownKey(str(name), _setting(str(name), item, layer), None, tuple(sections), False)
+                yield UnknownKey(str(name), _setting(str(name), item, layer), None, tuple(sections), False, -1)
             elif isinstance(item.value, dict):
                 yield from _in_section(settings, layer, str(name), item)
 
@@ -49,7 +50,7 @@ def _in_section(settings: Settings, layer: Layer, section: str, item: Item) -> I
             for name, child in item.value.items():
                 if name not in names and name not in SPECIAL:
                     yield UnknownKey(
-                        f"{section}.{name}", _setting(f"{section}.{name}", child, layer), None, tuple(names), False
+                        f"{section}.{name}", _setting(f"{section}.{name}", child, layer), None, tuple(names), False, item.span.end
                     )
                 elif section == "dataset":
                     yield from _nested(settings, layer, f"{section}.{name}", child)
@@ -77,7 +78,7 @@ def _in_object(settings: Settings, layer: Layer, path: str, item: Item, cls: str
                 if not settings.complete and settings.schema.nested_transformer(cls):
                     inner = settings.schema.fields(settings.schema.transformer_class(cls) or "")
             if name not in attributes and (inner is None or name not in inner):
-                yield UnknownKey(dotted, _setting(dotted, child, layer), cls, tuple(fields), target)
+                yield UnknownKey(dotted, _setting(dotted, child, layer), cls, tuple(fields), target, item.span.end)
             continue
         yield from _nested(settings, layer, dotted, child)
 

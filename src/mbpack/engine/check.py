@@ -77,7 +77,7 @@ def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked
             if unknown.needs or unknown.reason != "moot":
                 not_checked.append(NotChecked(rule, unknown.needs, unknown.key, unknown.reason))
         except WrongKind as wrong:
-            run.stopped.append((wrong.setting, rule.slug if rule.rejects else ""))
+            run.stopped.append((wrong.setting, rule.stops_at(run)))
         except Exception as error:  # noqa: BLE001 - one broken rule must not hide what the others find
             findings.append(INTERNAL.about(run, rule, error))
             result.failed_rules.append(rule.code)
@@ -108,7 +108,9 @@ def _fires(run: Run) -> Callable[[Finding], tuple[int, int, int]]:
     def key(finding: Finding) -> tuple[int, int, int]:
         place = position(run.release, finding.station)
         item = finding.setting.item
-        offset = item.span.start if place == 0 and item is not None else 0
+        offset = 0
+        if place == 0:
+            offset = finding.offset if finding.offset is not None else item.span.start if item is not None else 0
         return place, offset, _SEVERITIES[finding.outcome.severity]
 
     return key

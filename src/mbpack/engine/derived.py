@@ -43,14 +43,11 @@ def _collate_alignment(run: Run) -> Derived | None:
     packs = run.dataset in COLLATING or (run.release >= R07 and run.dataset is DatasetKind.GPT_SFT)
     if packs and run.in_batch:
         return run.mult
-    if _collates(run) and run.energon_packing:
-        multiple: int = run.number("dataset.in_batch_packing_pad_to_multiple_of", 1)
-        return Derived(multiple, "as set on the dataset")
-    return None
+    return run.mult if _collates(run) and run.energon_packing else None
 
 
 def _pad_to_multiple_of(run: Run) -> Derived | None:
-    if not _collates(run) or run.in_batch:
+    if not _collates(run) or run.in_batch or run.energon_packing:
         return None
     own = run.number("dataset.pad_to_multiple_of", 128)
     return formulas.unpacked_multiple(int(own), run.mult.value) if own else None

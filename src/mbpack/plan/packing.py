@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mbpack.plan._numpy import PlanError, numpy
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    IntArray = NDArray[Any]
+    from mbpack.plan._numpy import IntArray
 
 _CHUNK = 1 << 16
 _NEVER = 1 << 62
@@ -52,8 +50,8 @@ class Packs:
     def metadata(self, longest: int) -> dict[str, int | float]:
         """The six numbers that upstream writes for a split; ``longest`` is the longest runtime length in tokens.
 
-        Source: ``create_packing_strategy`` (``data/datasets/packing_utils.py`` up to 0.5, ``data/packing/algorithms.py``
-        from 0.6), rounding included.
+        Source: ``create_packing_strategy`` (``data/datasets/packing_utils.py`` up to 0.5,
+        ``data/packing/algorithms.py`` from 0.6), rounding included.
         """
         packs = self.count
         samples = int((self.samples * self.times).sum())
@@ -86,7 +84,8 @@ class Shuffler:
             np.random.RandomState(self.seed).shuffle(places)
             self._places = places
         kind = np.int32 if len(lengths) == 0 or lengths[-1] < 1 << 31 else np.int64
-        return np.repeat(lengths.astype(kind), counts)[self._places]
+        order: IntArray = np.repeat(lengths.astype(kind), counts)[self._places]
+        return order
 
 
 def shuffled_first_fit(lengths: IntArray, counts: IntArray, capacity: int, shuffler: Shuffler) -> Packs:
@@ -244,12 +243,12 @@ class _Crowd:
 def _first_fit(order: IntArray, capacity: int, smallest: int, threshold: int) -> tuple[IntArray, IntArray]:
     """First-fit over samples of length >= ``smallest`` >= 1 in the order given: room left and samples of each pack.
 
-    Nearly every sample goes into one of the newest packs, so the state is split by how it is used: the three newest packs
-    in the locals ``a``, ``b``, ``c`` (oldest first); older packs with at least ``threshold`` room in ``older``, a short list
-    in order; older packs with less in a :class:`_Crowd`; packs no sample fits any more only in ``done``.
+    Nearly every sample goes into one of the newest packs, so the state is split by how it is used: the four newest
+    packs in the locals ``a`` to ``d`` (oldest first); older packs with at least ``threshold`` room in ``older``, a
+    short list in order; older packs with less in a :class:`_Crowd`; packs no sample fits any more only in ``done``.
 
-    A pack is one integer, ``room << bits | samples``, and a sample is ``(length << bits) - 1``: it fits when it is smaller
-    than the pack, and subtracting it takes the room and counts the sample in one step.
+    A pack is one integer, ``room << bits | samples``, and a sample is ``(length << bits) - 1``: it fits when it is
+    smaller than the pack, and subtracting it takes the room and counts the sample in one step.
     """
     np = numpy()
     bits = (capacity // smallest).bit_length()
@@ -260,11 +259,11 @@ def _first_fit(order: IntArray, capacity: int, smallest: int, threshold: int) ->
     crowd = _Crowd(threshold)
     older: list[int] = []
     numbers: list[int] = []  # pack numbers of `older`
-    patience = 32  # packs in `older` before the threshold grows
+    patience = 40  # packs in `older` before the threshold grows
     done: list[int] = []
     gate = crowded  # nothing older than `a` takes a sample that is not below
-    a = b = c = 0
-    opened = 0  # `c` is pack number opened - 1
+    a = b = c = d = 0
+    opened = 0  # `d` is pack number opened - 1
 
     for start in range(0, len(order), _CHUNK):
         for item in ((order[start : start + _CHUNK].astype(np.int64) << bits) - 1).tolist():
@@ -275,7 +274,7 @@ def _first_fit(order: IntArray, capacity: int, smallest: int, threshold: int) ->
                     if numbers:
                         rival = numbers[0]
                     else:
-                        rival = opened - 3 if item < a else opened - 2 if item < b else opened - 1
+                        rival = opened - (4 if item < a else 3 if item < b else 2 if item < c else 1)
                     if entry < rival << bits:
                         crowd.pop(room)
                         room -= size
@@ -310,19 +309,21 @@ def _first_fit(order: IntArray, capacity: int, smallest: int, threshold: int) ->
                 b -= item
             elif item < c:
                 c -= item
+            elif item < d:
+                d -= item
             else:
                 if a < closed:
                     done.append(a)
                 elif a < crowded:
-                    crowd.put(a >> bits, (opened - 3) << bits | a & mask)
+                    crowd.put(a >> bits, (opened - 4) << bits | a & mask)
                 else:
                     older.append(a)
-                    numbers.append(opened - 3)
+                    numbers.append(opened - 4)
                     if a > gate:
                         gate = a
                     if len(older) > patience and threshold <= capacity:
                         # Many roomy packs (lengths close to the capacity): let the crowd take more of them.
-                        threshold = min(4 * threshold, capacity + 1)
+                        threshold = min(threshold + threshold // 2 + 1, capacity + 1)
                         crowded = (threshold << bits) - 1
                         grown = _Crowd(threshold)
                         for room, entry in crowd.items():
@@ -336,13 +337,13 @@ def _first_fit(order: IntArray, capacity: int, smallest: int, threshold: int) ->
                         numbers = [number for _, number in kept]
                         gate = max(older) if older else crowded
                 opened += 1
-                a, b, c = b, c, fresh - item
+                a, b, c, d = b, c, d, fresh - item
 
-    done += [a, b, c]
+    done += [a, b, c, d]
     done += older
     done += [room << bits | entry & mask for room, entry in crowd.items()]
     packs = np.array(done, dtype=np.int64)
-    packs = packs[packs > 0]  # the three locals start as 0, which is no pack
+    packs = packs[packs > 0]  # the four locals start as 0, which is no pack
     return packs >> bits, packs & mask
 
 

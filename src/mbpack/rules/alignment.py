@@ -21,7 +21,7 @@ from mbpack.config.in_effect import (
 )
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin
-from mbpack.facts.attention import GATED_DELTA_NET
+from mbpack.facts.attention import GATED_DELTA_NET, OWN_ATTENTION
 from mbpack.facts.releases import NIGHTLY, R03, R05, R06
 from mbpack.rules.base import (
     CRASH_LATER,
@@ -40,6 +40,7 @@ from mbpack.rules.base import (
 )
 
 CP, TP, SP = "model.context_parallel_size", "model.tensor_model_parallel_size", "model.sequence_parallel"
+VARIANT = "model.experimental_attention_variant"
 REBUILD = "rebuild the packed data (its directory name carries the multiple)"
 
 
@@ -138,13 +139,12 @@ class PadSeqToMultCp(Rule):
     @staticmethod
     def _outcome(run: Run) -> Outcome:
         """A layer that tests the lengths itself turns the silent damage into a crash."""
-        variant = run.maybe("model.experimental_attention_variant")
+        variant = run.maybe(VARIANT)
         if (variant == "dsa" and run.release >= R06) or (variant == GATED_DELTA_NET and run.release >= R05):
             return CRASH_STEP
         fusion = run.settings.peek("model.apply_rope_fusion")
-        if fusion is not None and fusion.value is False and fusion.origin is not Origin.DEFAULT:
-            return CRASH_STEP
-        return SILENT
+        unfused = fusion is not None and fusion.value is False and fusion.origin is not Origin.DEFAULT
+        return CRASH_STEP if unfused and run.maybe("model.position_embedding_type") == "rope" else SILENT
 
 
 class PadSeqToMultSp(Rule):
@@ -302,8 +302,8 @@ class PadMultWasted(Rule):
             return
         own = count(run, PAD_MULT)
         needed = needed_multiple(run)
-        if own is None or own <= 1 or needed.value != 1:
-            return
+        if own is None or own <= 1 or needed.value != 1 or run.maybe(VARIANT) in OWN_ATTENTION:
+            return  # a model with its own attention has its own reasons
         yield self.finding(
             run,
             WASTE,

@@ -260,7 +260,7 @@ class BackendString(Rule):
         )
         yield self.finding(
             run,
-            IGNORED.as_warning(),
+            IGNORED.as_warning() if run.wrote(BACKEND) else IGNORED.as_info(),
             BACKEND,
             f"attention_backend {value} is text and not applied; the backend is chosen as with auto",
             why="Megatron-Core compares the value with the AttnBackend enum, and text equals none of its members.",

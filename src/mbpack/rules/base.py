@@ -85,6 +85,7 @@ class Finding:
     caret: str = ""
     station: str = ""
     on_key: bool = False  # the place is the key rather than its value
+    offset: int | None = None  # among refusals at load: where the loader stops, as a character offset
 
 
 class Rule:
@@ -110,6 +111,10 @@ class Rule:
         """
         raise NotImplementedError
 
+    def stops_at(self, run: Run) -> str:
+        """The station where upstream stops when a value of this rule is text instead of a number; "" where it does not."""
+        return self.slug if self.rejects else ""
+
     def applies(self, release: Release) -> bool:
         """Whether the rule concerns a release."""
         return self.releases[0] <= release <= self.releases[1]
@@ -133,6 +138,7 @@ class Rule:
         station: str = "",
         on_key: bool = False,
         setting: Setting | None = None,
+        offset: int | None = None,
     ) -> Finding:
         """A finding at a canonical key, with the settings it follows from as related places."""
         return Finding(
@@ -146,6 +152,7 @@ class Rule:
             caret=caret,
             station=station or self.slug,
             on_key=on_key,
+            offset=offset,
         )
 
 
@@ -164,6 +171,12 @@ def place(run: Run, key: str) -> Setting:
     from mbpack.facts.keys import path_in
 
     return Setting(path_in(run.release, key), ABSENT, Origin.DEFAULT)
+
+
+def built_at(run: Run, key: str) -> int | None:
+    """Where the strict loader builds the object at a canonical key: after everything inside its mapping."""
+    setting = run.settings.written(key)
+    return setting.item.span.end if setting is not None and setting.item is not None else None
 
 
 def set_to(run: Run, *pairs: tuple[str, Any]) -> tuple[Edit, ...]:

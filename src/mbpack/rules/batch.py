@@ -68,7 +68,7 @@ class OfflineMbsOne(RejectingRule):
     code, slug = "BAT101", "batch/offline-mbs-one"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.offline or run.mbs <= 1:
+        if not run.offline or (run.mbs or 0) <= 1:
             return
         mbs = int(run.mbs)
         gbs = run.maybe(GBS)
@@ -431,6 +431,9 @@ class MbsPositive(RejectingRule):
     """
 
     code, slug = "BAT113", "batch/mbs-positive"
+
+    def stops_at(self, run: Run) -> str:
+        return self.slug if run.release >= R05 else ""
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.release >= R06 and run.dataset is DatasetKind.ENERGON:

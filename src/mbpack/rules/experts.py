@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mbpack.config import in_effect
 from mbpack.config.run import Run
-from mbpack.facts import formulas
 from mbpack.facts.hard_blocks import HYBRIDEP_CHUNK, HYBRIDEP_TOKEN_ALIGNMENT
 from mbpack.facts.releases import R03, R05, R06
-from mbpack.rules.base import CRASH_STEP, NOTE, WASTE, Finding, Fix, Outcome, Rule, is_number, set_to
-from mbpack.rules.lookup import rows_have_one_width, sample_multiple
+from mbpack.rules.base import CRASH_STEP, NOTE, WASTE, Finding, Fix, Outcome, Rule, set_to
+from mbpack.rules.lookup import row_width, rows_have_one_width, sample_multiple
 
 BACKEND, DISPATCHER = "model.moe_flex_dispatcher_backend", "model.moe_token_dispatcher_type"
 EP, TP, SP = "model.expert_model_parallel_size", "model.tensor_model_parallel_size", "model.sequence_parallel"
@@ -28,12 +28,12 @@ def uses_hybridep(run: Run) -> bool:
 class HybridEpUneven(Rule):
     """HybridEP needs the same number of tokens on every rank.
 
-    Packs of different width hang or corrupt memory up to 0.5, or leave some ranks barely trained. From 0.6 on eager runs
-    are padded automatically (0.6.0 and 0.7 always, 0.6.2 when packed); with CUDA graphs they are not.
+    Packs of different width hang or corrupt memory up to 0.5, or leave some ranks barely trained. From 0.6 on eager
+    runs are padded automatically (0.6.0 and 0.7 always, 0.6.2 when packed); with CUDA graphs they are not.
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.5 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.5 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     model:
       moe_token_dispatcher_type: flex
       moe_flex_dispatcher_backend: hybridep
@@ -43,7 +43,7 @@ class HybridEpUneven(Rule):
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.5 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.5 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     model:
       moe_token_dispatcher_type: flex
       moe_flex_dispatcher_backend: hybridep
@@ -96,7 +96,7 @@ class HybridEpWidth(Rule):
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     model:
       seq_length: 2080
       moe_token_dispatcher_type: flex
@@ -118,8 +118,8 @@ class HybridEpWidth(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not uses_hybridep(run) or not run.packed or not rows_have_one_width(run):
             return
-        width, ranks = run.width, formulas.local_width_divisor(run.tp, run.cp, run.sp)
-        if not is_number(width) or width % (ranks.value * HYBRIDEP_CHUNK) == 0:
+        width, ranks = row_width(run), in_effect.width_unit(run)
+        if width is None or width % (ranks.value * HYBRIDEP_CHUNK) == 0:
             return
         yield self.finding(
             run,
@@ -140,13 +140,13 @@ class PadTokensRouted(Rule):
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     dataset: {dataset_kwargs: {pad_to_max_length: true}}
     ```
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.7 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.7 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     dataset: {dataset_kwargs: {pad_to_max_length: true}}
     ```
 
@@ -180,14 +180,14 @@ class ExpertCapacity(Rule):
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     model: {moe_expert_capacity_factor: 1.0}
     dataset: {dataset_kwargs: {pad_to_max_length: true}}
     ```
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     model: {moe_expert_capacity_factor: null}
     dataset: {dataset_kwargs: {pad_to_max_length: true}}
     ```

@@ -64,6 +64,7 @@ class RenamedKey(RejectingRule):
                 caret=f"here: {name}",
                 fix=Fix(f"{name}{note}; `mbpack migrate` does the whole file", (Edit("rename", key.path, to=name),)),
                 station="load",
+                offset=key.offset,
             )
 
     @staticmethod
@@ -128,6 +129,7 @@ class YamlUnknownKey(RejectingRule):
                 caret=f"did you mean {near.rpartition('.')[2]}?" if near and not hint else "",
                 fix=fix,
                 station="load",
+                offset=key.offset,
             )
 
     @staticmethod

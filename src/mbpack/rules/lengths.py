@@ -19,6 +19,7 @@ from mbpack.rules.base import (
     Fix,
     RejectingRule,
     Rule,
+    built_at,
     set_to,
     words,
 )
@@ -67,8 +68,9 @@ class ModelDatasetEqual(RejectingRule):
         if not compared and not silent:
             return
         data_key = DATA_SEQ
-        if kind is DatasetKind.PRETRAIN and run.settings.written(data_key) is None and run.is_set("dataset.sequence_length"):
-            data_key = "dataset.sequence_length"
+        if kind is DatasetKind.PRETRAIN and run.release < R06 and not run.wrote(data_key):
+            if run.complete or run.wrote("dataset.sequence_length"):
+                data_key = "dataset.sequence_length"
         model, data = run.value(MODEL_SEQ), run.value(data_key)
         if model == data:
             return
@@ -117,6 +119,9 @@ class MaxSingleSequenceLength(RejectingRule):
     code, slug = "SEQ103", "seq/max-single-sequence-length"
     releases = (R06, NIGHTLY)
 
+    def stops_at(self, run: Run) -> str:
+        return "load" if run.complete else ""
+
     def check(self, run: Run) -> Iterator[Finding]:
         if run.specs is None or run.specs_plain:
             return
@@ -124,7 +129,7 @@ class MaxSingleSequenceLength(RejectingRule):
         limit, size = run.number(key), run.pack_size
         if limit is None:
             return
-        if limit <= 0 or (size is not None and limit > size):
+        if limit <= 0 or (size is not None and 0 < size < limit):
             yield self.finding(
                 run,
                 REJECTED_LOAD if run.complete else CRASH_DATA,
@@ -134,6 +139,7 @@ class MaxSingleSequenceLength(RejectingRule):
                 related=(f"{SPECS}.packed_sequence_size",),
                 fix=Fix(f"max_single_sequence_length: {size}, or null", set_to(run, (key, None))),
                 station="load",
+                offset=built_at(run, SPECS),
             )
 
 
@@ -214,6 +220,9 @@ class PadMultNonPositive(RejectingRule):
 
     code, slug = "ALN110", "align/pad-mult-nonpositive"
 
+    def stops_at(self, run: Run) -> str:
+        return "load" if run.complete else ""
+
     def check(self, run: Run) -> Iterator[Finding]:
         if run.specs is None or run.specs_plain:
             return
@@ -230,6 +239,7 @@ class PadMultNonPositive(RejectingRule):
             why="" if run.complete else "An override skips the check; tokenisation fails, or packs on disk are used as they are.",
             fix=Fix(f"pad_seq_to_mult: {needed}", set_to(run, (key, needed))),
             station="load",
+            offset=built_at(run, SPECS),
         )
 
 
@@ -265,9 +275,9 @@ class PadMultiplePositive(RejectingRule):
 
 RULES: tuple[Rule, ...] = (
     ModelDatasetEqual(),
+    PadMultNonPositive(),  # before the next: the specs check it first
     MaxSingleSequenceLength(),
     ModelSeq2Cp(),
     SeqMultCollate(),
-    PadMultNonPositive(),
     PadMultiplePositive(),
 )

@@ -1,21 +1,26 @@
-"""Questions about a run that several rule modules ask: its step function, its model family, its overlap and sharding.
+"""Questions about a run that several rule modules ask: its step function, model family, overlap, packing key.
 
 Each raises :class:`~mbpack.config.settings.Unknown` when an input is unknown, like the properties of a run.
 """
 
 from __future__ import annotations
 
-from mbpack.config.run import COLLATING, Run
-from mbpack.config.settings import Unknown
+from mbpack.config import in_effect
+from mbpack.config.run import Run
+from mbpack.config.settings import Setting, Unknown
+from mbpack.config.unknown_keys import unknown_keys
 from mbpack.facts import hard_blocks
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hard_blocks import belongs, is_hybrid_class, launcher_step, step_name
-from mbpack.facts.releases import R06, R07
+from mbpack.facts.releases import NIGHTLY, R06, R07
+from mbpack.rules.base import Fix, set_to
 
 #: Dataset kinds that can hold images.
 VLM_KINDS = (DatasetKind.DIRECT_HF, DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
 OVERLAP = "overlap_moe_expert_parallel_comm"
 VARIANT = "model.experimental_attention_variant"
+SWITCH, SPECS = "dataset.enable_offline_packing", "dataset.offline_packing_specs"
+IN_BATCH = "dataset.enable_in_batch_packing"
 
 
 def step_of(run: Run) -> str:
@@ -44,9 +49,9 @@ def model_marks(run: Run) -> tuple[str | None, str | None]:
 def is_hybrid(run: Run) -> bool:
     """Whether the model mixes Mamba layers with attention."""
     cls = run.settings.class_at("model")
-    if cls is not None and is_hybrid_class(run.settings.schema, cls):
-        return True
-    return run.is_true("model.is_hybrid_model")
+    if cls is None:
+        return run.is_true("model.is_hybrid_model")
+    return is_hybrid_class(run.settings.schema, cls) or run.maybe("model.is_hybrid_model") is True
 
 
 def has_gated_delta_net(run: Run) -> bool:
@@ -55,6 +60,14 @@ def has_gated_delta_net(run: Run) -> bool:
     if belongs(hard_blocks.GATED_DELTA_NET, module, cls):
         return True
     return run.value(VARIANT) in hard_blocks.GDN_VARIANTS
+
+
+def splits_contiguously(run: Run) -> bool:
+    """Whether context parallel ranks get consecutive tokens: as written, else in the one recipe that asks for it."""
+    mode, recipe = run.value("model.cp_partition_mode"), run.settings.recipe
+    if mode is not None or run.release < R06:
+        return bool(mode == "contiguous")
+    return recipe is not None and recipe.name == hard_blocks.DSV4_PACKED_RECIPE
 
 
 def overlap_key(run: Run) -> str | None:
@@ -75,15 +88,52 @@ def uses_megatron_fsdp(run: Run) -> bool:
 
 
 def rows_have_one_width(run: Run) -> bool:
-    """Whether all rows get the same width: as set, or (0.6 and later) because PP or EP above 1 makes it so."""
-    if run.fixed_width:
-        return True
-    return run.release >= R06 and run.dataset in COLLATING and (run.pp > 1 or run.ep > 1)
+    """Whether all packed rows get the same width."""
+    return in_effect.fixed_width(run) if run.offline else in_effect.in_batch_fixed(run)
+
+
+def row_width(run: Run) -> int | None:
+    """Tokens of a full row: the pack size in effect, else the dataset's sequence length."""
+    return in_effect.pack_size(run) if run.offline else in_effect.count(run, in_effect.DATA_SEQ)
 
 
 def sample_multiple(run: Run) -> int:
     """What every packed sample's length is padded to, in tokens: as prepared offline, else by the topology."""
     if run.offline:
-        multiple = run.number("dataset.offline_packing_specs.pad_seq_to_mult")
-        return multiple if isinstance(multiple, int) and multiple > 0 else 1
-    return run.mult.value
+        multiple = in_effect.pad_multiple(run)
+        return multiple if multiple is not None and multiple > 0 else 1
+    return in_effect.needed_multiple(run).value
+
+
+def foreign(run: Run, key: str) -> Setting | None:
+    """What the user wrote under a key that its class does not have, None when there is no such entry."""
+    return next((found.setting for found in unknown_keys(run.settings) if found.path == key), None)
+
+
+def packing_key(run: Run) -> str:
+    """The key that switches the packing of a run on."""
+    if run.offline:
+        return SWITCH if run.release >= R06 else f"{SPECS}.packed_sequence_size"
+    if run.release >= R07 and run.global_batch:
+        return "dataset.enable_global_batch_packing"
+    return "dataset.packing_buffer_size" if run.release >= R07 and run.energon_packing else IN_BATCH
+
+
+def unpack(run: Run) -> Fix:
+    """The fix that switches packing off."""
+    if run.offline:
+        off = ((SWITCH, False), (SPECS, None)) if run.release >= R06 else ((SPECS, None),)
+        return Fix("packing off (micro_batch_size may grow again)", set_to(run, *off))
+    return Fix("packing off", set_to(run, (IN_BATCH, False)) if run.in_batch else ())
+
+
+def packs_online(run: Run) -> bool:
+    """Whether global-batch packing is on and the dataset can deliver unpacked samples."""
+    if not run.global_batch:
+        return False
+    return run.dataset is DatasetKind.GPT_SFT or (run.release >= NIGHTLY and run.dataset is DatasetKind.PRETRAIN)
+
+
+def launcher_mends_loss(run: Run) -> bool:
+    """Whether ``run_recipe.py`` sets both loss switches by itself: it does so with context parallelism only."""
+    return run.repaired and (run.cp > 1 or (run.eval_cp or 1) > 1)

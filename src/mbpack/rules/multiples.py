@@ -205,7 +205,7 @@ class FoldAlignmentPadding(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.global_batch or run.is_true(self.KEY):
             return
-        needed, head = needed_multiple(run), self._head_width(run)
+        needed, head = likely_multiple(run), self._head_width(run)
         if needed.value == 1 or head is None or head < WIDE_HEAD:
             return
         yield self.finding(

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from mbpack.config.in_effect import IN_BATCH, count, cp_size, packs_in_batch
 from mbpack.config.run import Run
-from mbpack.config.settings import Origin
+from mbpack.config.settings import Origin, Setting
+from mbpack.config.unknown_keys import unknown_keys
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import path_in
 from mbpack.facts.releases import NIGHTLY, R03, R05, R06
@@ -137,12 +138,14 @@ class GptSftInBatchUnsupported(Rule):
     releases = (R03, R06)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        written = run.settings.written(IN_BATCH)
-        if written is None or not written.value or written.origin is not Origin.FILE or run.complete:
+        if run.complete:
+            return
+        key = path_in(run.release, IN_BATCH)
+        written = self._written(run, key)
+        if written is None or not written.value or written.origin is not Origin.FILE:
             return
         if run.dataset is not DatasetKind.GPT_SFT:
             return
-        key = path_in(run.release, IN_BATCH)
         yield self.finding(
             run,
             IGNORED,
@@ -154,6 +157,12 @@ class GptSftInBatchUnsupported(Rule):
             on_key=True,
             fix=Fix("offline packing, or a Direct-HF dataset (0.6), or 0.7", (Edit("delete", key),)),
         )
+
+    @staticmethod
+    def _written(run: Run, key: str) -> Setting | None:
+        """The key as it is written: foreign to a known class, or on a class that only other keys give away."""
+        foreign = next((found.setting for found in unknown_keys(run.settings) if found.path == key), None)
+        return foreign or run.settings.written(IN_BATCH)
 
 
 class EnergonPackLegacy(Rule):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
 from mbpack.rules.base import CRASH_STEP, DERIVED, SILENT, Finding, Fix, Rule, set_to
-from mbpack.rules.lookup import is_hybrid, step_of
+from mbpack.rules.lookup import is_hybrid, row_width, rows_have_one_width, step_of
 
 PP, CP = "model.pipeline_model_parallel_size", "model.context_parallel_size"
 SPECS = "dataset.offline_packing_specs"
@@ -194,10 +194,10 @@ class HybridTotalTokens(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if run.pp < 3 or not run.offline or not is_hybrid(run):
             return
-        width, length = run.pack_size, run.number(MODEL_SEQ)
-        if run.fixed_width and width == length:
+        width, length, fixed = row_width(run), run.number(MODEL_SEQ), rows_have_one_width(run)
+        if fixed and width == length:
             return
-        reason = f"the fixed width is {width}" if run.fixed_width else "the width of a row varies"
+        reason = f"the fixed width is {width}" if fixed else "the width of a row varies"
         yield self.finding(
             run,
             SILENT.as_warning(),
@@ -236,7 +236,7 @@ class LlavaPacked(Rule):
     releases = (R06, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.packed or (run.pp <= 1 and run.cp <= 1) or run.offline:
+        if not run.in_batch or (run.pp <= 1 and run.cp <= 1):
             return
         if step_of(run) == "llava_step":
             yield self.finding(

@@ -50,8 +50,8 @@ class Bubble(Rule):
         pp = run.pp
         if pp <= 1:
             return
-        count, vpp = run.microbatches.value, run.vpp
-        share = formulas.bubble_share(pp, count, vpp if vpp is not None and vpp > 0 else 1)
+        count, vpp = run.microbatches.value, run.maybe(VPP)
+        share = formulas.bubble_share(pp, count, vpp if isinstance(vpp, int) and vpp > 0 else 1)
         if count >= pp or share.value <= self.LIMIT:
             return
         yield self.finding(
@@ -73,7 +73,7 @@ class EpOverlapDropsPacked(Rule):
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     comm_overlap:
       _target_: megatron.bridge.training.comm_overlap.CommOverlapConfig
       tp_comm_overlap: false
@@ -83,7 +83,7 @@ class EpOverlapDropsPacked(Rule):
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
     model: {overlap_moe_expert_parallel_comm: false}
     ```
 
@@ -187,13 +187,19 @@ class Vpp(Rule):
         patterns = (run.value("model.hybrid_layer_pattern"), run.value("model.hybrid_override_pattern"))
         return any(isinstance(pattern, str) and "|" in pattern for pattern in patterns)
 
+    @staticmethod
+    def _likely(run: Run) -> bool:
+        layers = run.settings.peek(LAYERS)
+        return layers is not None and layers.likely
+
     def _say(self, run: Run, key: str, message: str, related: tuple[str, ...]) -> Finding:
         return self.finding(
             run,
             CRASH_DATA,
             key,
             message,
-            why="The start-up accepts it; building the model fails.",
+            why="The start-up accepts it; building the model fails."
+            + (" The number of layers is the public model's, so this is likely." if self._likely(run) else ""),
             related=related,
             fix=Fix("sizes that divide the layers, or pipeline_model_parallel_layout"),
         )

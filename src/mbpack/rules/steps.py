@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import Unknown
 from mbpack.facts import hard_blocks
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
 from mbpack.rules.base import CRASH_STEP, DERIVED, NOTE, SILENT, Finding, Fix, Outcome, Rule, is_number, set_to
-from mbpack.rules.lookup import VLM_KINDS, is_family, step_of
+from mbpack.rules.lookup import VLM_KINDS, is_family, row_width, splits_contiguously, step_of
 
 DEFER, IN_BATCH = "dataset.defer_in_batch_packing_to_step", "dataset.enable_in_batch_packing"
 PP, EP, CP = (f"model.{name}_parallel_size" for name in ("pipeline_model", "expert_model", "context"))
@@ -191,13 +191,13 @@ class ThdPartitionMcore(Rule):
 
     code, slug = "STP105", "step/thd-partition-mcore"
 
-    def check(self, run: Run) -> Iterator[Finding]:
+    def check(self, run: Run) -> Iterable[Finding]:
         if run.offline and run.cp > 1:
             library = "Megatron-Core 0.18" if run.release >= R06 else "Transformer Engine 1.10"
             raise Unknown(
                 "libraries", ("libraries",), f"the context parallel split of packed rows needs {library} or later"
             )
-        yield from ()
+        return ()
 
 
 class Qwen3VlTruncate(Rule):
@@ -255,12 +255,12 @@ class InBatchRowLength(Rule):
     code, slug = "VLM101", "vlm/inbatch-row-length"
     releases = (R06, NIGHTLY)
 
-    def check(self, run: Run) -> Iterator[Finding]:
+    def check(self, run: Run) -> Iterable[Finding]:
         if run.in_batch and run.dataset in COLLATING:
             length = run.maybe("dataset.seq_length")
             limit = f" {length}" if length is not None else ""
             raise Unknown("data", ("data",), f"a row longer than dataset.seq_length{limit} stops the run")
-        yield from ()
+        return ()
 
 
 class PpStaticUnpacked(Rule):
@@ -311,11 +311,11 @@ class DsV4Contiguous(Rule):
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 gpus=64 launcher=script step=dsv4_step
-    dataset:
-      enable_offline_packing: true
-      offline_packing_specs: {packed_sequence_size: 4096, pad_seq_to_mult: 4}
-    model: {context_parallel_size: 2, cp_partition_mode: contiguous}
+    # mbpack: bridge=0.6 recipe=deepseek_v4_flash_sft_openmath_thinking_packed_config
+    # mbpack: gpus=64 launcher=script step=dsv4_step
+    model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
     ```
 
     ## Upstream
@@ -326,10 +326,10 @@ class DsV4Contiguous(Rule):
     releases = (R06, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.cp <= 1 or run.value(PARTITION) != "contiguous" or not run.packed:
+        if run.cp <= 1 or not splits_contiguously(run) or not run.packed:
             return
-        width = run.width
-        if is_number(width) and width % run.cp:
+        width = row_width(run)
+        if width is not None and width % run.cp:
             key = "dataset.offline_packing_specs.packed_sequence_size" if run.offline else "dataset.seq_length"
             yield self.finding(
                 run,

@@ -8,7 +8,7 @@ from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Object, Setting
 from mbpack.facts.keys import path_in, specs_target
-from mbpack.facts.releases import R04, R05, RELEASES
+from mbpack.facts.releases import R04, R05, R06, RELEASES
 from mbpack.facts.schema import schema
 from mbpack.facts.sections import stops_at
 from mbpack.facts.targets import CALLABLE_FIELDS, is_blocked
@@ -179,7 +179,10 @@ class NestedUnderNone(RejectingRule):
 
     def _specs(self, run: Run) -> Iterator[Finding]:
         written = run.settings.written(SPECS)
-        if written is None or not isinstance(written.value, Object) or run.settings.target_at(SPECS) is not None:
+        if written is None:
+            yield from self._remade(run)
+            return
+        if not isinstance(written.value, Object) or run.settings.target_at(SPECS) is not None:
             return
         target = specs_target(run.release)
         path = path_in(run.release, SPECS)
@@ -209,6 +212,35 @@ class NestedUnderNone(RejectingRule):
             on_key=True,
             fix=fix,
         )
+
+    def _remade(self, run: Run) -> Iterator[Finding]:
+        """The recipe's nested objects arrive as plain dictionaries in a dataset that a ``_target_`` makes anew."""
+        recipe, target = run.settings.recipe, run.settings.target_at("dataset")
+        if recipe is None or target is None or run.complete or not run.settings.remade(("dataset",)):
+            return
+        names = ["offline_packing_specs"] + (list(self.NESTED) if run.release >= R06 else [])
+        for name in names:
+            key = f"dataset.{name}"
+            if not recipe.holds(key) or run.wrote(key) or not self._asked(run, name):
+                continue
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                f"the recipe's {key} arrives as a plain dictionary: the dataset is made anew by its _target_",
+                why="Nested objects of the recipe lose their class on the way into a new dataset object.",
+                setting=target,
+                fix=Fix(f"remove dataset._target_, or give {key} with a _target_ of its own"),
+                station="cfg/nested-under-none" if name == "offline_packing_specs" else "data/source-exactly-one",
+            )
+
+    NESTED = ("hf_dataset", "preprocessing", "source", "task_encoder")
+
+    @staticmethod
+    def _asked(run: Run, name: str) -> bool:
+        """Whether the new dataset class has the field, so that the start-up asks it for an attribute."""
+        fields = run.settings.schema.fields(run.dataset_class) or {}
+        return path_in(run.release, f"dataset.{name}").partition(".")[2] in fields
 
     def _sections(self, run: Run) -> Iterator[Finding]:
         """Sections that are null in the recipe and get a mapping without a class."""

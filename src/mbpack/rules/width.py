@@ -11,6 +11,7 @@ from mbpack.config.in_effect import (
     PACK_SIZE,
     count,
     cp_size,
+    fixed_width,
     needed_multiple,
     pack_size,
     packs_in_batch,
@@ -72,7 +73,7 @@ class WidthTpSp(Rule):
     code, slug = "ALN103", "align/width-tp-sp"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.offline or not run.sp or not run.fixed_width:
+        if not run.offline or not run.sp or not fixed_width(run):
             return
         width, unit = pack_size(run), width_unit(run)
         if width is None or width <= 0 or width % unit.value == 0:
@@ -118,7 +119,7 @@ class PackSizeMultiple(Rule):
     code, slug = "ALN104", "align/pack-size-multiple"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.offline or not run.fixed_width:
+        if not run.offline or not fixed_width(run):
             return
         width, needed = pack_size(run), needed_multiple(run)
         if width is None or width <= 0 or width % needed.value == 0:
@@ -180,7 +181,7 @@ class DynamicWidth16(Rule):
         if not run.offline:
             return
         needed = needed_multiple(run)
-        if needed.value == 1 or run.fixed_width:
+        if needed.value == 1 or fixed_width(run):
             return
         rounding = count(run, "dataset.dataset_kwargs.pad_seq_length_to_mult") or ROW_ROUNDING
         own = pad_multiple(run)
@@ -244,7 +245,7 @@ class Fp8Width(Rule):
             return
         unit = width_unit(run)
         needed = formulas.Derived(fp8.block * unit.value, f"{fp8.block} x {unit.because}")
-        if offline and run.fixed_width:
+        if offline and fixed_width(run):
             yield from self._fixed(run, needed, fp8.key)
             return
         rounding = ROW_ROUNDING if offline else needed_multiple(run).value

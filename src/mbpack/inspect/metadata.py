@@ -1,0 +1,31 @@
+"""The packing metadata file: one JSON list of objects, although it is called ``.jsonl``."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mbpack.config.evidence import Metadata
+from mbpack.inspect.parquet import one_line
+
+#: A metadata file has a few hundred bytes a preparation.
+MAX_BYTES = 8 << 20
+
+
+def read_metadata(path: str) -> Metadata:
+    """Read a metadata file; one that is missing or no JSON list of objects says so."""
+    try:
+        if os.path.getsize(path) > MAX_BYTES:
+            return Metadata(path, entries=None, problem="too large for packing metadata")
+        with open(path, "rb") as file:
+            found = json.loads(file.read())
+    except FileNotFoundError:
+        return Metadata(path, exists=False, entries=None)
+    except (OSError, ValueError, RecursionError) as error:
+        return Metadata(path, entries=None, problem=f"not JSON: {one_line(error)}")
+    if not isinstance(found, list):
+        kind = {dict: "an object", str: "text", bool: "true or false"}.get(type(found), "a number or null")
+        return Metadata(path, entries=None, problem=f"holds {kind}, not a list")
+    if not all(isinstance(entry, dict) for entry in found):
+        return Metadata(path, entries=None, problem="holds something other than objects")
+    return Metadata(path, entries=tuple(found))

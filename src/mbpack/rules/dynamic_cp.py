@@ -1,0 +1,324 @@
+"""Dynamic context parallelism (nightly): a scheduler of global-batch packing. All of it is documented upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.facts import formulas
+from mbpack.facts.releases import NIGHTLY, R03
+from mbpack.rules.base import (
+    DERIVED,
+    IGNORED,
+    REJECTED,
+    REJECTED_LOAD,
+    Finding,
+    Fix,
+    RejectingRule,
+    Rule,
+    is_number,
+    set_to,
+)
+from mbpack.rules.lookup import foreign
+
+DYNAMIC, LEAST = "model.dynamic_context_parallel", "model.min_dynamic_context_parallel_size"
+PER_RANK, SEQ = "model.max_seqlen_per_dp_cp_rank", "dataset.seq_length"
+CP, TP, SWITCH = (
+    "model.context_parallel_size",
+    "model.tensor_model_parallel_size",
+    "dataset.enable_global_batch_packing",
+)
+DECENTRALIZED = "dist.use_decentralized_pg"
+
+
+def pool(run: Run) -> int:
+    """The ranks that dynamic context parallelism deals samples to: DP x CP."""
+    return run.dp * run.cp
+
+
+class DynamicRule(RejectingRule):
+    """A rule about runs with dynamic context parallelism."""
+
+    releases = (NIGHTLY, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.flag(DYNAMIC):
+            yield from self.refuse(run)
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        """Yield what such a run is refused for."""
+        raise NotImplementedError
+
+
+class PoolPowerOfTwo(DynamicRule):
+    """Dynamic context parallelism needs DP x CP to be a power of two, 2 or more.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=nightly gpus=6 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model:
+      dynamic_context_parallel: true
+      tensor_model_parallel_size: 1
+      pipeline_model_parallel_size: 1
+      context_parallel_size: 1
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model:
+      dynamic_context_parallel: true
+      tensor_model_parallel_size: 1
+      pipeline_model_parallel_size: 1
+      context_parallel_size: 1
+    ```
+
+    ## Upstream
+    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "DCP101", "dcp/pool-power-of-two"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        size = pool(run)
+        if size < 2 or not formulas.is_power_of_two(size):
+            yield self.finding(
+                run,
+                REJECTED,
+                CP if run.wrote(CP) else DYNAMIC,
+                f"dynamic context parallelism needs a power of two of ranks, found DP {run.dp} x CP {run.cp} = {size}",
+                why="Samples are dealt to 1, 2, 4, ... ranks of one pool.",
+                related=(DYNAMIC, CP),
+                fix=Fix("another number of GPUs or context parallel size"),
+            )
+
+
+class DynamicMinSize(DynamicRule):
+    """min_dynamic_context_parallel_size must be a power of two within the pool.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {dynamic_context_parallel: true, min_dynamic_context_parallel_size: 3}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model:
+      dynamic_context_parallel: true
+      min_dynamic_context_parallel_size: 2
+      tensor_model_parallel_size: 1
+      pipeline_model_parallel_size: 1
+      context_parallel_size: 1
+    ```
+
+    ## Upstream
+    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "DCP102", "dcp/min-size"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        if not run.wrote(LEAST):
+            return
+        least = run.number(LEAST)
+        if not is_number(least):
+            return
+        fix = Fix("a power of two up to DP x CP")
+        if least != int(least) or not formulas.is_power_of_two(int(least)):
+            message = f"min_dynamic_context_parallel_size must be a power of two, found {least}"
+            yield self.finding(run, REJECTED, LEAST, message, related=(DYNAMIC,), fix=fix)
+        elif least > pool(run):
+            message = f"min_dynamic_context_parallel_size {least} is larger than the pool DP x CP = {pool(run)}"
+            yield self.finding(run, REJECTED, LEAST, message, related=(DYNAMIC, CP), fix=fix)
+
+
+class NoDecentralizedPg(DynamicRule):
+    """Dynamic context parallelism excludes decentralized process groups.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {dynamic_context_parallel: true}
+    dist: {use_decentralized_pg: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {dynamic_context_parallel: true}
+    dist: {use_decentralized_pg: false}
+    ```
+
+    ## Upstream
+    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "DCP103", "dcp/no-decentralized-pg"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        if run.flag(DECENTRALIZED):
+            yield self.finding(
+                run,
+                REJECTED,
+                DECENTRALIZED,
+                "dynamic context parallelism excludes decentralized process groups",
+                related=(DYNAMIC,),
+                fix=Fix("use_decentralized_pg: false", set_to(run, (DECENTRALIZED, False))),
+            )
+
+
+class DynamicCapacity(DynamicRule):
+    """The whole pool must hold the longest sample: DP x CP x max_seqlen_per_dp_cp_rank >= dataset.seq_length.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=nightly gpus=2 launcher=script
+    dataset: {enable_global_batch_packing: true, seq_length: 32768}
+    model:
+      dynamic_context_parallel: true
+      max_seqlen_per_dp_cp_rank: 4096
+      tensor_model_parallel_size: 1
+      pipeline_model_parallel_size: 1
+      context_parallel_size: 1
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true, seq_length: 32768}
+    model:
+      dynamic_context_parallel: true
+      seq_length: 32768
+      max_seqlen_per_dp_cp_rank: 4096
+      tensor_model_parallel_size: 1
+      pipeline_model_parallel_size: 1
+      context_parallel_size: 1
+    ```
+
+    ## Upstream
+    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "DCP104", "dcp/capacity"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        per_rank, length = run.number(PER_RANK), run.number(SEQ)
+        if not is_number(per_rank) or not is_number(length):
+            return
+        size = pool(run)
+        if per_rank * size < length:
+            need = -(-length // size)
+            yield self.finding(
+                run,
+                REJECTED,
+                PER_RANK,
+                f"the pool holds {per_rank * size} tokens, but samples may have {length}",
+                why=f"max_seqlen_per_dp_cp_rank {per_rank} x DP {run.dp} x CP {run.cp}.",
+                related=(SEQ, CP),
+                fix=Fix(f"max_seqlen_per_dp_cp_rank: {need}", set_to(run, (PER_RANK, need))),
+            )
+
+
+class DynamicAlignment(Rule):
+    """Dynamic context parallelism pads every sample for the whole pool.
+
+    The multiple is 2 x DP x CP, with sequence parallelism also a multiple of DP x CP x TP.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=nightly gpus=16 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model:
+      dynamic_context_parallel: true
+      tensor_model_parallel_size: 2
+      sequence_parallel: true
+      pipeline_model_parallel_size: 1
+      context_parallel_size: 4
+    ```
+
+    ## Upstream
+    - nightly (documented): Megatron-Core's dynamic context parallel scheduler
+    """
+
+    code, slug = "DCP105", "dcp/alignment"
+    releases = (NIGHTLY, NIGHTLY)
+    reports_unknown = False
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.flag(DYNAMIC):
+            multiple = formulas.dynamic_cp_multiple(run.dp, run.tp, run.cp, run.sp)
+            yield self.finding(
+                run, DERIVED, DYNAMIC, f"every sample is padded to a multiple of {multiple}", related=(CP, TP)
+            )
+
+
+class DynamicNeedsOnline(RejectingRule):
+    """Dynamic context parallelism is a scheduler of global-batch packing, on nightly only.
+
+    Before nightly the key is unknown: an override is ignored, a complete file refused.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: false}
+    model: {dynamic_context_parallel: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {dynamic_context_parallel: true}
+    ```
+
+    ## Upstream
+    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "DCP106", "dcp/needs-gbp"
+    releases = (R03, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.release < NIGHTLY:
+            written = foreign(run, DYNAMIC)
+            if written is not None and written.value:
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD if run.complete else IGNORED,
+                    DYNAMIC,
+                    f"{run.release} has no dynamic context parallelism",
+                    why="" if run.complete else "The key is unknown there, so the override is ignored.",
+                    fix=Fix("remove it, or use a nightly Megatron-Bridge"),
+                    setting=written,
+                    station="load" if run.complete else "",
+                    on_key=True,
+                )
+            return
+        if run.flag(DYNAMIC) and not run.flag(SWITCH):
+            yield self.finding(
+                run,
+                REJECTED,
+                DYNAMIC,
+                "dynamic context parallelism needs global-batch packing",
+                why="It is one of the schedulers that pack a global batch.",
+                related=(SWITCH,),
+                fix=Fix("enable_global_batch_packing: true", set_to(run, (SWITCH, True))),
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    PoolPowerOfTwo(),
+    DynamicMinSize(),
+    NoDecentralizedPg(),
+    DynamicCapacity(),
+    DynamicAlignment(),
+    DynamicNeedsOnline(),
+)

@@ -1,0 +1,295 @@
+"""What EnergonDatasetConfig checks by itself at start-up (0.6 and later), in its own order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.releases import NIGHTLY, R06, R07
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+
+PATH, BUFFER = "dataset.path", "dataset.packing_buffer_size"
+IN_BATCH, DEFER = "dataset.enable_in_batch_packing", "dataset.defer_in_batch_packing_to_step"
+DO_TEST = "dataset.do_test"
+
+
+def is_energon(run: Run) -> bool:
+    """Whether the dataset is the Energon dataset of 0.6 and later."""
+    return run.release >= R06 and run.dataset is DatasetKind.ENERGON
+
+
+class EnergonPath(RejectingRule):
+    """An Energon dataset needs a path.
+
+    Recipes leave it to the user, so a run that does not set it is refused.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    dataset: {path: data/energon}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
+    """
+
+    code, slug = "NRG115", "nrg/path"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not is_energon(run):
+            return
+        path = run.value(PATH)
+        if not isinstance(path, str) or not path.strip():
+            yield self.finding(
+                run,
+                REJECTED,
+                PATH,
+                "an Energon dataset needs a path" + ("" if path is None else f", found {path!r}"),
+                fix=Fix("dataset.path: the prepared Energon (WebDataset) directory"),
+            )
+
+
+class WorkerCounts(RejectingRule):
+    """Worker and buffer counts of an Energon dataset must not be negative.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, num_workers: -1}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    dataset: {path: data/energon, num_workers: 0}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
+    """
+
+    code, slug = "NRG111", "nrg/worker-counts"
+    releases = (R06, NIGHTLY)
+
+    #: Field and its smallest value; null is allowed except for the first and the third.
+    LEAST = (("num_workers", 0), ("num_val_workers", 0), ("shuffle_buffer_size", 1), ("max_samples_per_sequence", 1))
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not is_energon(run):
+            return
+        for name, least in self.LEAST:
+            key = f"dataset.{name}"
+            count = run.number(key)
+            if count is not None and count < least:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    key,
+                    f"{name} of an Energon dataset must be {least} or more, found {count}",
+                    fix=Fix(f"{name}: {least} or more"),
+                )
+
+
+class BufferPositive(RejectingRule):
+    """The packing buffer must be positive or null.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: 0}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    dataset: {path: data/energon, packing_buffer_size: null}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
+    """
+
+    code, slug = "NRG110", "nrg/buffer-positive"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not is_energon(run):
+            return
+        size = run.number(BUFFER)
+        if size is not None and size <= 0:
+            yield self.finding(
+                run,
+                REJECTED,
+                BUFFER,
+                f"packing_buffer_size must be positive, found {size}",
+                fix=Fix("packing_buffer_size: null (no native packing), or 8 to 16", set_to(run, (BUFFER, None))),
+            )
+
+
+class ExclusiveInBatch(RejectingRule):
+    """Native Energon packing and in-batch packing exclude each other.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: 16, enable_in_batch_packing: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    dataset: {path: data/energon, enable_in_batch_packing: true}
+    ```
+
+    ## Upstream
+    - 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
+    """
+
+    code, slug = "NRG108", "nrg/exclusive-inbatch"
+    releases = (R07, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.energon_packing and run.in_batch:
+            yield self.finding(
+                run,
+                REJECTED,
+                IN_BATCH if run.wrote(IN_BATCH) else BUFFER,
+                "native Energon packing and in-batch packing are both switched on",
+                why="The rows would be packed twice; upstream allows one packing owner.",
+                related=(BUFFER, IN_BATCH),
+                fix=Fix("enable_in_batch_packing: false", set_to(run, (IN_BATCH, False))),
+            )
+
+
+class ExclusiveDefer(RejectingRule):
+    """Native Energon packing cannot be deferred to the step.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: 16, defer_in_batch_packing_to_step: true}
+    ```
+
+    ## Upstream
+    - 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
+    """
+
+    code, slug = "NRG109", "nrg/exclusive-defer"
+    releases = (R07, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.energon_packing and run.flag(DEFER):
+            yield self.finding(
+                run,
+                REJECTED,
+                DEFER,
+                "native Energon packing cannot be deferred to the step",
+                why="The loader packs the rows, and vlm_step takes them as they are.",
+                related=(BUFFER,),
+                fix=Fix("defer_in_batch_packing_to_step: false", set_to(run, (DEFER, False)), safe=True),
+            )
+
+
+class DoTest(RejectingRule):
+    """An Energon dataset has no test split.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, do_test: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    dataset: {path: data/energon, do_test: false}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
+    """
+
+    code, slug = "NRG113", "nrg/do-test"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if is_energon(run) and run.flag(DO_TEST):
+            yield self.finding(
+                run,
+                REJECTED,
+                DO_TEST,
+                "an Energon dataset has no test split of its own",
+                fix=Fix("do_test: false", set_to(run, (DO_TEST, False)), safe=True),
+            )
+
+
+class ReservedKwargs(RejectingRule):
+    """dataset_kwargs of an Energon dataset must not repeat what the dataset's own fields set.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, dataset_kwargs: {shuffle_buffer_size: 1000}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    dataset: {path: data/energon, shuffle_buffer_size: 1000}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
+    """
+
+    code, slug = "NRG114", "nrg/reserved-kwargs"
+    releases = (R06, NIGHTLY)
+
+    RESERVED = (
+        "batch_size",
+        "max_samples_per_sequence",
+        "packing_buffer_size",
+        "shuffle_buffer_size",
+        "split_part",
+        "task_encoder",
+        "worker_config",
+    )
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not is_energon(run):
+            return
+        found = [name for name in self.RESERVED if run.wrote(f"dataset.dataset_kwargs.{name}")]
+        if found:
+            yield self.finding(
+                run,
+                REJECTED,
+                f"dataset.dataset_kwargs.{found[0]}",
+                f"{words(found)} inside dataset_kwargs: an Energon dataset sets it itself",
+                fix=Fix("the field of the dataset instead of the entry in dataset_kwargs"),
+                on_key=True,
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    EnergonPath(),
+    WorkerCounts(),
+    BufferPositive(),
+    ExclusiveInBatch(),
+    ExclusiveDefer(),
+    DoTest(),
+    ReservedKwargs(),
+)

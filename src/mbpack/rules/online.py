@@ -1,0 +1,354 @@
+"""Global-batch online packing (0.7 and later): what the start-up refuses.
+
+All of it is documented upstream and newer than the source these rules were read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.facts import formulas
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.releases import NIGHTLY, R07
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, is_number, set_to
+from mbpack.rules.lookup import launcher_mends_loss, packs_online
+
+SWITCH, LOADER, SEQ = "dataset.enable_global_batch_packing", "dataset.dataloader_type", "dataset.seq_length"
+MBS, PER_TOKEN, AVERAGE = "train.micro_batch_size", "model.calculate_per_token_loss", "ddp.average_in_collective"
+PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
+CP, PER_RANK, DYNAMIC = (
+    "model.context_parallel_size",
+    "model.max_seqlen_per_dp_cp_rank",
+    "model.dynamic_context_parallel",
+)
+
+
+class OnlineRule(RejectingRule):
+    """A rule about runs that pack online."""
+
+    releases = (R07, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if packs_online(run):
+            yield from self.refuse(run)
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        """Yield what such a run is refused for."""
+        raise NotImplementedError
+
+
+class OnlineMbsOne(OnlineRule):
+    """Global-batch packing needs micro_batch_size 1.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    train: {micro_batch_size: 2}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    train: {micro_batch_size: 1}
+    ```
+
+    ## Upstream
+    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "GBP101", "gbp/mbs-one"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        size = run.number(MBS)
+        if size is not None and size != 1:
+            yield self.finding(
+                run,
+                REJECTED,
+                MBS,
+                f"global-batch packing needs micro_batch_size 1, found {size}",
+                why="The scheduler hands out packs one by one.",
+                related=(SWITCH,),
+                fix=Fix("micro_batch_size: 1", set_to(run, (MBS, 1)), safe=True),
+            )
+
+
+class OnlinePerTokenLoss(OnlineRule):
+    """Global-batch packing needs per-token loss, also without context parallelism.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {calculate_per_token_loss: false}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {calculate_per_token_loss: true}
+    ```
+
+    ## Upstream
+    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "GBP102", "gbp/per-token-loss"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        if not run.flag(PER_TOKEN) and not launcher_mends_loss(run):
+            yield self.finding(
+                run,
+                REJECTED,
+                PER_TOKEN,
+                "global-batch packing needs calculate_per_token_loss: true",
+                why="Ranks train on different numbers of packs and tokens, so the loss is summed over tokens.",
+                related=(SWITCH,),
+                fix=Fix("calculate_per_token_loss: true", set_to(run, (PER_TOKEN, True))),
+            )
+
+
+class OnlineAverage(OnlineRule):
+    """Global-batch packing excludes averaging gradients in the collective.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    ddp: {average_in_collective: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    ddp: {average_in_collective: false}
+    ```
+
+    ## Upstream
+    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "GBP103", "gbp/average-in-collective"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        if run.flag(AVERAGE) and not launcher_mends_loss(run):
+            yield self.finding(
+                run,
+                REJECTED,
+                AVERAGE,
+                "global-batch packing needs average_in_collective: false",
+                why="Per-token loss divides by the tokens of all ranks; the collective must not average once more.",
+                related=(SWITCH,),
+                fix=Fix("average_in_collective: false", set_to(run, (AVERAGE, False))),
+            )
+
+
+class OnlineGraphs(OnlineRule):
+    """Global-batch packing excludes CUDA graphs.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: null, cuda_graph_modules: [mlp]}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {cuda_graph_impl: none, cuda_graph_scope: null, cuda_graph_modules: null}
+    ```
+
+    ## Upstream
+    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "GBP104", "gbp/cuda-graphs"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        impl = run.value("model.cuda_graph_impl")
+        if impl not in (None, "none"):
+            yield self.finding(
+                run,
+                REJECTED,
+                "model.cuda_graph_impl",
+                f"global-batch packing excludes CUDA graphs, found {impl}",
+                why="The number of microbatches and their boundaries change with every step.",
+                related=(SWITCH,),
+                fix=Fix("cuda_graph_impl: none", set_to(run, ("model.cuda_graph_impl", "none")), safe=True),
+            )
+
+
+class OnlinePp(OnlineRule):
+    """Global-batch packing has no pipeline parallelism.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {pipeline_model_parallel_size: 2, virtual_pipeline_model_parallel_size: null}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {pipeline_model_parallel_size: 1, virtual_pipeline_model_parallel_size: null}
+    ```
+
+    ## Upstream
+    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "GBP105", "gbp/pp"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        for key, size, least in ((PP, run.pp, 1), (VPP, run.vpp, 0)):
+            if size is not None and size > least:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    key,
+                    f"global-batch packing runs without pipeline parallelism, found {key.rpartition('.')[2]} {size}",
+                    why="The number of microbatches varies per step and rank.",
+                    related=(SWITCH,),
+                    fix=Fix("pipeline parallel 1, no virtual pipeline", set_to(run, (PP, 1), (VPP, None))),
+                )
+
+
+class OnlineLoader(OnlineRule):
+    """Global-batch packing of GPT-SFT data needs dataloader_type single or cyclic.
+
+    The class default is `batch`.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true, dataloader_type: batch}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true, dataloader_type: cyclic}
+    ```
+
+    ## Upstream
+    - 0.7 (documented): `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
+    """
+
+    code, slug = "GBP108", "gbp/dataloader-type"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        kind = run.value(LOADER)
+        if run.dataset is DatasetKind.GPT_SFT and kind not in ("single", "cyclic"):
+            yield self.finding(
+                run,
+                REJECTED,
+                LOADER,
+                f"global-batch packing needs dataloader_type single or cyclic, found {kind}",
+                related=(SWITCH,),
+                fix=Fix("dataloader_type: cyclic", set_to(run, (LOADER, "cyclic")), safe=True),
+            )
+
+
+class MaxSeqlenRequired(OnlineRule):
+    """Global-batch packing needs max_seqlen_per_dp_cp_rank: the tokens of a pack on one rank.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {max_seqlen_per_dp_cp_rank: null}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {max_seqlen_per_dp_cp_rank: 4096}
+    ```
+
+    ## Upstream
+    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "GBP109", "gbp/max-seqlen-required"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        if run.is_set(PER_RANK):
+            return
+        length, cp = run.maybe(SEQ), run.maybe(CP, 1)
+        size = -(-length // cp) if isinstance(length, int) and isinstance(cp, int) and cp > 0 else None
+        yield self.finding(
+            run,
+            REJECTED,
+            PER_RANK,
+            "global-batch packing needs max_seqlen_per_dp_cp_rank",
+            why="It is the capacity of a pack on one rank; without it nothing says how full a pack may get.",
+            related=(SWITCH,),
+            fix=Fix(
+                f"max_seqlen_per_dp_cp_rank: {size} = seq_length {length} / CP {cp}, or more"
+                if size
+                else "max_seqlen_per_dp_cp_rank: at least seq_length / CP",
+                set_to(run, (PER_RANK, size)) if size else (),
+            ),
+        )
+
+
+class OnlineCapacity(OnlineRule):
+    """A pack must hold the longest sample: max_seqlen_per_dp_cp_rank x CP >= dataset.seq_length.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true, seq_length: 8192}
+    model: {max_seqlen_per_dp_cp_rank: 2048, context_parallel_size: 2}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true, seq_length: 8192}
+    model: {seq_length: 8192, max_seqlen_per_dp_cp_rank: 4096, context_parallel_size: 2}
+    ```
+
+    ## Upstream
+    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "GBP110", "gbp/capacity"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        per_rank = run.number(PER_RANK)
+        if not is_number(per_rank) or (run.release >= NIGHTLY and run.flag(DYNAMIC)):
+            return
+        length, capacity = run.number(SEQ), formulas.pack_capacity(per_rank, run.cp)
+        if is_number(length) and capacity.value < length:
+            need = -(-length // run.cp)
+            yield self.finding(
+                run,
+                REJECTED,
+                PER_RANK,
+                f"a pack holds {capacity.value} tokens, but samples may have {length}",
+                why=f"{capacity}.",
+                related=(CP, SEQ),
+                fix=Fix(f"max_seqlen_per_dp_cp_rank: {need}", set_to(run, (PER_RANK, need))),
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    OnlineMbsOne(),
+    OnlinePerTokenLoss(),
+    OnlineAverage(),
+    OnlineGraphs(),
+    OnlinePp(),
+    OnlineLoader(),
+    MaxSeqlenRequired(),
+    OnlineCapacity(),
+)
