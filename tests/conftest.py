@@ -1,0 +1,39 @@
+"""Shared helpers of the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mbpack.config.context import Given
+from mbpack.config.document import parse
+from mbpack.engine.doctor import examine
+from mbpack.engine.result import Result
+
+DATA = Path(__file__).parent / "data"
+
+
+def doctor(text: str, **context: Any) -> Result:
+    """Examine one text; context values as the command's flags give them."""
+    flags = Given(**{name: str(value) if name == "bridge" else value for name, value in context.items()})
+    return examine([parse(text)], flags)
+
+
+def slugs(result: Result, severity: str | None = None) -> list[str]:
+    """Slugs of the findings, of one severity or all."""
+    return [f.rule.slug for f in result.findings if severity is None or f.outcome.severity == severity]
+
+
+def load_cases(path: Path) -> list[dict[str, Any]]:
+    """The cases of a YAML case file."""
+    loaded = yaml.safe_load(path.read_text())
+    return loaded["cases"] if isinstance(loaded, dict) else loaded
+
+
+@pytest.fixture
+def data_dir() -> Path:
+    """Recorded data of the tests."""
+    return DATA

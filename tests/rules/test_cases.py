@@ -1,0 +1,32 @@
+"""Rule cases as YAML data: an input, the context, and the findings it must and must not give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbpack.report.json import finding_data
+from tests.conftest import doctor, load_cases
+
+FILES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
+CASES = [pytest.param(case, id=f"{file.stem}:{case['name']}") for file in FILES for case in load_cases(file)]
+CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(case: dict[str, Any]) -> None:
+    context = {name: case[name] for name in CONTEXT if case.get(name) is not None}
+    result = doctor(case["input"], **context)
+    found = [finding_data(finding, finding is result.first) for finding in result.findings]
+    assert not result.failed_rules
+    for expected in case.get("expect", ()):
+        matches = [data for data in found if all(_same(data[key], value) for key, value in expected.items())]
+        assert matches, f"expected {expected}, found {[(d['slug'], d['severity'], d['consequence'], d['key']) for d in found]}"
+    for slug in case.get("absent", ()):
+        assert slug not in [data["slug"] for data in found]
+
+
+def _same(actual: Any, expected: Any) -> bool:
+    return bool(actual == expected)
