@@ -163,7 +163,7 @@ def _accept(document: Document, item: Item) -> None:
         return
     what = "a list" if isinstance(value, list) else "a single value"
     message = f"the file holds {what}, not sections with keys: write `section:` and indented `key: value` lines"
-    word = isinstance(value, str) and not item.quoted
+    word = isinstance(value, str) and not item.quoted and "\n" not in value
     if word:
         document.root = Item({str(value): Item(None, item.span, item.span)}, item.span)
         document.problems = [problem for problem in document.problems if problem.kind != "interpolation"]

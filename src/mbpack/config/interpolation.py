@@ -242,7 +242,7 @@ class _Resolver:
         if isinstance(argument, _Quoted):
             return argument.text
         if len(argument) == 1 and isinstance(argument[0], str):
-            return _primitive(argument[0])
+            return primitive(argument[0])
         return self._parts(argument, at)
 
     def _reference(self, dots: int, path: str, at: str) -> Any:
@@ -297,7 +297,7 @@ class _Resolver:
             return None
         if not isinstance(text, str) or not _WORD.fullmatch(text):
             raise _Stop("unknown", "`oc.decode` of this text cannot be told here")
-        return _primitive(text)
+        return primitive(text)
 
     def _odd(self, text: str, at: str) -> Any:
         """A rare writing, through OmegaConf's grammar."""
@@ -321,7 +321,7 @@ class _Resolver:
             raise _Stop("syntax", grammar_error(text) or "it cannot be resolved") from None
 
 
-def _primitive(word: str) -> Any:
+def primitive(word: str) -> Any:
     """An unquoted argument in OmegaConf's grammar: null, booleans, integers, floats, else text."""
     lowered = word.lower()
     if lowered in {"true", "false"}:

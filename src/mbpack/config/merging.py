@@ -45,6 +45,7 @@ class _Flattener:
         self.problems = problems
         self.budget = limit
         self.flat: set[int] = set()
+        self.overriding: dict[int, list[Node]] = {}
 
     def run(self, root: Node) -> None:
         queue = deque([root])
@@ -67,11 +68,15 @@ class _Flattener:
     def _report_duplicates(self, node: Node) -> None:
         keys: dict[str, Node] = {}
         for key, _ in node.value:
-            if key.tag is not TEXT and key.tag != _STR:
+            if not _is_text(key):
                 continue
             if key.value in keys:
                 self.problems.append(duplicate_key(key, node_span(keys[key.value])))
             keys.setdefault(key.value, key)
+        # Filled already only if the mapping was merged before its turn.
+        for key in self.overriding.get(id(node), ()):
+            if _is_text(key):
+                self.problems.append(duplicate_key(key, None))
 
     def _flatten(self, node: Node, depth: int) -> None:
         if id(node) in self.flat:
@@ -89,6 +94,8 @@ class _Flattener:
         for key, source in sources:
             for pair in self._pairs(key, source, depth + 1):
                 merged[_identity(pair[0])] = pair
+        own_keys = [key for key, _ in own]
+        self.overriding[id(node)] = [key for key in own_keys if merged.pop(_identity(key), None) is not None]
         node.value = [*merged.values(), *own]
 
     def _pairs(self, key: Node, source: Node, depth: int) -> Iterator[tuple[Node, Node]]:
@@ -122,11 +129,16 @@ def _is_merge(key: Node) -> bool:
     return (isinstance(tag, ScalarError) and key.value == "<<") or (isinstance(tag, str) and tag == _MERGE)
 
 
+def _is_text(key: Node) -> bool:
+    """Whether the loader's duplicate check looks at a key: a string."""
+    return key.tag is TEXT or bool(key.tag == _STR)
+
+
 def _identity(key: Node) -> Any:
     """What makes two keys the same: the value of a scalar, the node itself otherwise."""
     if key.__class__ is not ScalarNode:
         return id(key)
-    tag = key.tag
-    if isinstance(tag, str):
-        return key.value if tag == _STR else (tag, key.value)
-    return key.value if tag is TEXT or isinstance(tag, ScalarError) else (None, tag)
+    tag: Any = key.tag
+    if _is_text(key) or isinstance(tag, ScalarError):
+        return key.value
+    return (tag, key.value) if isinstance(tag, str) else (None, tag)
