@@ -33,9 +33,11 @@ PARQUET_SUFFIXES, NPY_SUFFIX = (".parquet", ".pq"), ".npy"
 
 #: Share of a pack's tokens that carry loss from which on a mask cannot be one of answers only (reported limit).
 FULL_MASK = 0.99
-#: Rows a second that one node tokenises and packs with all CPUs (reported: 1.4 million in about 25 minutes), and with
-#: one worker; and how long the other ranks wait in a collective before they give up (the default of sub-groups).
-PACKED_ROWS_PER_SECOND, SERIAL_ROWS_PER_SECOND, COLLECTIVE_TIMEOUT = 930, 93, 600
+#: Samples in one optimizer step from which on a global batch was likely meant for single samples.
+MANY_SAMPLES = 1024
+#: Rows a second that one node tokenises and packs (reported: 1.4 million in about 25 minutes), and seconds the other
+#: ranks wait in a collective before they give up (the default of sub-groups).
+PACKED_ROWS_PER_SECOND, COLLECTIVE_TIMEOUT = 930, 600
 #: Host memory while packing, in bytes a token: a reference and an integer object in Python lists; and a size in bytes
 #: that a node is not sure to have.
 PACKING_BYTES_PER_TOKEN, LARGE_HOST_MEMORY = 36, 200 * 10**9

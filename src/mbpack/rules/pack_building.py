@@ -1,4 +1,4 @@
-"""Packing inside the job: who waits, who sees the result, how long it takes, when it happens again."""
+"""Packs that the builder manages: when they are built again, when they no longer fit, what they are named after."""
 
 from __future__ import annotations
 
@@ -6,22 +6,12 @@ from collections.abc import Iterator
 
 from mbpack.config.in_effect import PAD_MULT
 from mbpack.config.run import Run
-from mbpack.config.settings import Unknown
-from mbpack.facts.artifacts import (
-    CACHE_VARIABLES,
-    COLLECTIVE_TIMEOUT,
-    LARGE_HOST_MEMORY,
-    PACKED_ROWS_PER_SECOND,
-    PACKING_BYTES_PER_TOKEN,
-)
-from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06
-from mbpack.rules.base import Finding, Fix, Outcome, Rule, set_to, words
+from mbpack.rules.base import NOTE, Finding, Fix, Outcome, Rule, set_to
 from mbpack.rules.pack_lookup import (
+    DO_TEST,
     DO_VALIDATION,
-    HF_ROOT,
-    HF_SOURCE,
     KWARGS,
     ROOT,
     TOKENIZER_NAME,
@@ -30,22 +20,12 @@ from mbpack.rules.pack_lookup import (
     WARN_SILENT,
     WORKERS,
     all_given,
-    downloads,
     given,
     prepares,
     ready,
 )
 
 PACK_FIRST = "pack before the run, in a job of its own"
-
-
-def nodes(run: Run) -> int:
-    """Number of nodes; one GPU is one node. Raises Unknown without ``--nodes``."""
-    if run.context.nodes is not None:
-        return run.context.nodes
-    if run.context.gpus == 1:
-        return 1
-    raise Unknown("nodes", ("nodes",))
 
 
 class StalePacks(Rule):
@@ -145,195 +125,8 @@ class FingerprintRepack(Rule):
                 KWARGS if run.wrote(KWARGS) else SPECS,
                 f"this run will pack again: its packs belong into {own}, which is not there; {others[-1]} is",
                 why="Settings that the fingerprint covers differ (seq_length, seed, preprocessing or dataset_kwargs).",
-                fix=Fix(f"the settings the packs were made with, or {PACK_FIRST}"),
+                fix=Fix("the settings the packs were made with, or pack before the run"),
             )
-
-
-class PackInsideJob(Rule):
-    """Packing a large data set inside the job outlasts the other ranks' patience.
-
-    Rank 0 packs alone while all others wait in a collective, which gives up after ten minutes in groups that keep the
-    default. Reported: 1.4 million rows take about 25 minutes, and one million have timed out.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {missing: true}, raw: {lines: 1400000}}
-    dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {missing: true}, raw: {lines: 20000}}
-    dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.5: `data/builders/finetuning_dataset.py`, `build`
-    - 0.6, 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetBuilder.build`
-    """
-
-    code, slug = "DAT118", "data/pack-inside-job"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not prepares(run) or ready(run) or not run.evidence.split("training").missing or run.context.gpus == 1:
-            return
-        lines = run.evidence.raw.lines
-        seconds = (lines or 0) / PACKED_ROWS_PER_SECOND
-        if lines is None or seconds <= COLLECTIVE_TIMEOUT:
-            return
-        yield self.finding(
-            run,
-            WARN_CRASH_DATA,
-            ROOT if run.is_set(ROOT) else SPECS,
-            f"packing about {lines:,} rows inside the job likely outlasts the ranks that wait for it",
-            why=f"Reported speed: some {PACKED_ROWS_PER_SECOND} rows a second, so about {seconds / 60:.0f} minutes on rank 0;"
-            f" a collective gives up after {COLLECTIVE_TIMEOUT // 60} where dist.distributed_timeout_minutes does not reach.",
-            related=("dist.distributed_timeout_minutes", WORKERS),
-            fix=Fix(PACK_FIRST),
-        )
-
-
-class HostMemory(Rule):
-    """Packing holds all rows in memory at once.
-
-    Tokens are kept as Python objects until the last row is packed. Reported: 700,000 samples at 32k ran out of host
-    memory; before 0.6 many tokenizer workers also run out of shared memory.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {missing: true}, raw: {lines: 700000, mean_tokens: 32000}}
-    dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {missing: true}, raw: {lines: 700000, mean_tokens: 300}}
-    dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.5: `data/datasets/packed_sequence.py`, `tokenize_dataset`
-    - 0.6, 0.7: `data/packing/offline.py`, `tokenize_dataset`
-    """
-
-    code, slug = "DAT119", "data/host-memory"
-    reports_unknown = False
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not prepares(run) or ready(run) or not run.evidence.split("training").missing:
-            return
-        raw = run.evidence.raw
-        if raw.mean_tokens is not None and raw.lines is not None:
-            tokens, how = raw.lines * raw.mean_tokens, f"{raw.lines:,} rows x {raw.mean_tokens:,.0f} tokens"
-        elif raw.bytes is not None:
-            tokens, how = raw.bytes / 4, f"{raw.bytes / 1e9:,.0f} GB of text, about four bytes a token"
-        else:
-            return
-        memory = tokens * PACKING_BYTES_PER_TOKEN
-        if memory < LARGE_HOST_MEMORY:
-            return
-        yield self.finding(
-            run,
-            WARN_CRASH_DATA,
-            WORKERS if run.wrote(WORKERS) else ROOT if run.is_set(ROOT) else SPECS,
-            f"packing holds all data in memory: likely {memory / 1e9:,.0f} GB on one node",
-            why=f"{how}, about {PACKING_BYTES_PER_TOKEN} bytes a token while they are Python objects.",
-            fix=Fix("shards that are packed one by one on a host with much memory, with one tokenizer worker"),
-        )
-
-
-class MultinodeVisibility(Rule):
-    """Up to 0.5 other nodes may not see packs that rank 0 has just written.
-
-    On a network file system a client keeps what it knows of a directory for a while. The barrier after packing does not
-    change that: a node that finds nothing goes on without a dataset and fails at the first batch. 0.6 looks again.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 nodes=2 launcher=script
-    dataset: {dataset_root: shared/data}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 nodes=2 launcher=script
-    # found: {training: {rows: 100}, validation: {rows: 10}}
-    dataset: {dataset_root: shared/data}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.5: `data/builders/finetuning_dataset.py`, `build`
-    - 0.6, 0.7: `data/packing/paths.py`, `resolve_packed_parquet_paths_with_retry`
-    """
-
-    code, slug = "DAT120", "data/multinode-visibility"
-    releases = (R03, R05)
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not prepares(run) or ready(run) or nodes(run) < 2:
-            return
-        yield self.finding(
-            run,
-            WARN_CRASH_DATA,
-            ROOT if run.is_set(ROOT) else SPECS,
-            f"packs built inside the job may stay invisible to the other nodes ({nodes(run)} nodes)",
-            why="A network file system caches directories; a node that finds no packs goes on without a dataset.",
-            fix=Fix(PACK_FIRST),
-        )
-
-
-class SharedCache(Rule):
-    """Data that rank 0 downloads must be visible to every node.
-
-    Without a folder of its own, a Hugging Face data set is written below the home directory of the first node
-    (`~/.cache/nemo`, unless NEMO_DATASETS_CACHE or NEMO_HOME say otherwise). Other nodes do not find it there.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=16 nodes=2 launcher=script
-    # found: {environ: {HOME: /root}}
-    train: {global_batch_size: 128}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=16 nodes=2 launcher=script
-    # found: {environ: {NEMO_HOME: /shared/nemo}}
-    train: {global_batch_size: 128}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.5: `data/datasets/sft.py`, `get_dataset_root`
-    - 0.6, 0.7: `data/datasets/gpt_sft.py`, `get_dataset_root`
-    """
-
-    code, slug = "DAT121", "data/shared-cache"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.dataset is not DatasetKind.GPT_SFT or not downloads(run) or nodes(run) < 2:
-            return
-        environment = run.settings.environ
-        if environment is None:
-            raise Unknown(CACHE_VARIABLES[0], ("environment",))
-        if any(environment.get(name) or run.maybe(f"env_vars.{name}") for name in CACHE_VARIABLES):
-            return
-        key = HF_SOURCE if run.release >= R06 else "dataset.dataset_name"
-        yield self.finding(
-            run,
-            WARN_CRASH_DATA,
-            key,
-            f"the data cache is local to the first of {nodes(run)} nodes: {words(CACHE_VARIABLES, 'or')} is not set",
-            why="Rank 0 downloads and packs below its home directory; the other nodes look into theirs.",
-            related=(ROOT,),
-            fix=Fix(
-                f"export {CACHE_VARIABLES[0]} to a shared folder"
-                + (f", or {HF_ROOT.partition('.')[2]} on one" if run.release >= R06 else ", or set dataset_root")
-            ),
-        )
 
 
 class MissingValidationJsonl(Rule):
@@ -376,7 +169,7 @@ class MissingValidationJsonl(Rule):
             WARN_CRASH_DATA,
             ROOT,
             f"{raw.root} has no validation.jsonl, and the validation split is to be packed",
-            why="Packing it fails: FileNotFoundError." if run.release >= R06 else "Packing it fails: there is no dataset.",
+            why=f"Packing it fails: {'FileNotFoundError' if run.release >= R06 else 'there is no dataset'}.",
             related=(DO_VALIDATION,),
             fix=Fix("do_validation: false, or a validation.jsonl", set_to(run, (DO_VALIDATION, False))),
         )
@@ -471,19 +264,92 @@ class NumTokenizerWorkers(Rule):
                 Outcome("info", "waste", "data"),
                 WORKERS,
                 f"num_tokenizer_workers {workers} tokenises in a single process",
-                why="Up to 0.5 the default -1 meant all CPUs; packing is about ten times slower than with many workers.",
+                why="Up to 0.5 the default -1 meant all CPUs; packing is about ten times slower than with many.",
                 fix=Fix("num_tokenizer_workers: 16", set_to(run, (WORKERS, 16)), safe=True),
             )
+
+
+class TestSplitUnpacked(Rule):
+    """The test split is never packed.
+
+    With `do_test` it runs one sample a row, at micro batch 1, on other code than training and validation.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {do_test: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {do_test: false}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.5: `data/builders/finetuning_dataset.py`, `_build_datasets`
+    - 0.6, 0.7: `data/builders/gpt_sft.py`, `_build_datasets`
+    """
+
+    code, slug = "DAT125", "data/test-split-unpacked"
+    reports_unknown = False
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if prepares(run) and run.wrote(DO_TEST) and run.flag(DO_TEST) and not run.complete:
+            yield self.finding(
+                run,
+                NOTE,
+                DO_TEST,
+                "the test split is not packed: it runs one sample a row",
+                why="Only training and validation are packed offline.",
+                fix=Fix("do_test: false, if the test split is not wanted", set_to(run, (DO_TEST, False))),
+            )
+
+
+class ValidationIsPacked(Rule):
+    """Validation runs over packs too.
+
+    `eval_iters` counts steps of `eval_global_batch_size` packs, each of them many samples.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    validation: {eval_iters: 50}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.5: `data/builders/finetuning_dataset.py`, `_build_datasets`
+    - 0.6, 0.7: `data/builders/gpt_sft.py`, `_build_datasets`
+    """
+
+    code, slug = "DAT126", "data/validation-is-packed"
+    reports_unknown = False
+
+    KEY = "validation.eval_iters"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.wrote(self.KEY) or run.complete or not prepares(run) or not run.flag(DO_VALIDATION):
+            return
+        steps = run.number(self.KEY)
+        if not steps or steps < 0:
+            return
+        batch = run.eval_gbs
+        yield self.finding(
+            run,
+            NOTE,
+            self.KEY,
+            "evaluation runs over packs"
+            + (f": {steps} x {batch} = {steps * batch:,} of them" if isinstance(batch, int) else ""),
+            why="The validation split is packed like the training split, and the loss is that over packs.",
+        )
 
 
 RULES: tuple[Rule, ...] = (
     StalePacks(),
     FingerprintRepack(),
-    PackInsideJob(),
-    HostMemory(),
-    MultinodeVisibility(),
-    SharedCache(),
     MissingValidationJsonl(),
     TokenizerName(),
     NumTokenizerWorkers(),
+    TestSplitUnpacked(),
+    ValidationIsPacked(),
 )

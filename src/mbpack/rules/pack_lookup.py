@@ -5,7 +5,9 @@ Each raises :class:`~mbpack.config.settings.Unknown` when an input is unknown, l
 
 from __future__ import annotations
 
-from mbpack.config.in_effect import SPECS, TRAIN_PACKS
+from math import lcm
+
+from mbpack.config.in_effect import EVAL_CP, SPECS, TRAIN_PACKS, cp_size
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.artifacts import NPY_SUFFIX, SPLITS
@@ -31,9 +33,15 @@ def prepares(run: Run) -> bool:
     return run.offline and run.dataset is DatasetKind.GPT_SFT and run.specs is not None and not run.specs_plain
 
 
-def splits(run: Run) -> tuple[str, ...]:
-    """The splits that are packed."""
+def packed_splits(run: Run) -> tuple[str, ...]:
+    """The splits that are packed. Raises Unknown without ``do_validation``."""
     return SPLITS if run.flag(DO_VALIDATION) else SPLITS[:1]
+
+
+def splits(run: Run) -> tuple[str, ...]:
+    """Training, and validation where its packs are named or were seen."""
+    named = isinstance(run.maybe(PATHS["validation"]), str) or "validation" in run.evidence.packs
+    return SPLITS if named and run.maybe(DO_VALIDATION, True) else SPLITS[:1]
 
 
 def given(run: Run, split: str) -> str | None:
@@ -44,19 +52,25 @@ def given(run: Run, split: str) -> str | None:
 
 def all_given(run: Run) -> bool:
     """Whether the configuration names the packs of every split, so that the run builds none."""
-    return all(given(run, split) is not None for split in splits(run))
+    return all(given(run, split) is not None for split in packed_splits(run))
 
 
 def ready(run: Run) -> bool | None:
     """Whether the packs of every split are there: seen on disk, or named and not looked for. None when not known."""
     answer: bool | None = True
-    for split in splits(run):
+    for split in packed_splits(run):
         seen = run.evidence.packs.get(split)
         if seen is not None and seen.missing:
             return False
         if seen is None and given(run, split) is None:
             answer = None
     return answer
+
+
+def pieces(run: Run) -> int:
+    """Into how many pieces context parallelism cuts a sample: 2*CP, together with evaluation's; 1 without it."""
+    sizes = (cp_size(run), run.maybe(EVAL_CP) or 1)
+    return lcm(*(2 * size for size in sizes if isinstance(size, int) and size > 1))
 
 
 def is_npy(path: str | None) -> bool:
@@ -79,7 +93,7 @@ def is_chat(run: Run) -> bool:
 def answers_only(run: Run) -> bool:
     """Whether only answers are to carry loss."""
     if run.release >= R06 and isinstance(run.value(PREPROCESSING), Object):
-        return run.value(f"{PREPROCESSING}.loss_mode") != "full"
+        return bool(run.value(f"{PREPROCESSING}.loss_mode") != "full")
     return run.value(f"{KWARGS}.answer_only_loss", True) is not False
 
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import lcm
 
-from mbpack.config.in_effect import EVAL_CP, PACK_SIZE, PAD_MULT, TRAIN_PACKS, needed_multiple, pack_size, pad_multiple
+from mbpack.config.in_effect import (
+    EVAL_CP,
+    PACK_SIZE,
+    PAD_MULT,
+    TRAIN_PACKS,
+    likely_multiple,
+    needed_multiple,
+    pack_size,
+    pad_multiple,
+)
 from mbpack.config.run import Run
 from mbpack.facts.artifacts import glob_characters, read_location
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
@@ -17,6 +25,7 @@ from mbpack.rules.pack_lookup import (
     WARN_NOTE,
     given,
     is_npy,
+    pieces,
     prepares,
     ready,
     splits,
@@ -73,8 +82,8 @@ class PackPathMismatch(Rule):
                     SILENT,
                     PATHS[split],
                     f"these packs were built with size {location.size:,}, the run uses {size:,}",
-                    why="The file name carries the size. Packs of another size are opened all the same: longer ones do not"
-                    " fit the row, shorter ones waste it.",
+                    why="The file name carries the size. Packs of another size are opened all the same: longer ones"
+                    " do not fit the row, shorter ones waste it.",
                     related=(PACK_SIZE, "dataset.seq_length") if run.repaired else (PACK_SIZE,),
                     fix=Fix(f"packed_sequence_size: {location.size}, or packs rebuilt with {size}"),
                 )
@@ -83,15 +92,16 @@ class PackPathMismatch(Rule):
                 yield from self._multiple(run, split, location.multiple)
 
     def _multiple(self, run: Run, split: str, built: int) -> Iterator[Finding]:
-        needed, own = needed_multiple(run), pad_multiple(run)
+        needed, cut = likely_multiple(run), pieces(run)
+        if built % cut == 0:
+            needed = needed_multiple(run)
+        own = pad_multiple(run)
         if built % needed.value:
-            cut = lcm(*(2 * size for size in (run.cp, run.eval_cp or 1) if size > 1))
             if built % cut == 0 and built == own:
                 return  # the multiple that sequence parallel would like; align/pad-seq-to-mult-sp speaks of it
-            outcome = SILENT if built % cut else WARN_NOTE if run.cp > 1 else NOTE
             yield self.finding(
                 run,
-                outcome,
+                SILENT if built % cut else WARN_NOTE if run.cp > 1 else NOTE,
                 PATHS[split],
                 f"these packs were built with pad_seq_to_mult {built}; the topology needs a multiple of {needed.value}",
                 why=f"{needed.because} = {needed.value}. The directory name carries the multiple; changing the"
@@ -335,7 +345,7 @@ class GlobBrackets(Rule):
                     WARN_CRASH_DATA,
                     PATHS[split],
                     f"{run.release} takes the brackets in this path literally",
-                    why="Only * and ? make a path a pattern before 0.7, so no file is found and the dataset is missing.",
+                    why="Only * and ? make a path a pattern before 0.7: no file is found, the dataset is missing.",
                     fix=Fix("* or ? instead of the brackets, or the directory"),
                 )
 

@@ -9,7 +9,7 @@ from mbpack.config.in_effect import TRAIN_PACKS
 from mbpack.config.run import Run
 from mbpack.facts.releases import R03
 from mbpack.rules.base import CRASH_DATA, CRASH_STEP, SILENT, WASTE, Finding, Fix, Outcome, Rule, words
-from mbpack.rules.pack_lookup import METADATA_PATH, PAD_CU, given, is_npy, prepares, ready, splits
+from mbpack.rules.pack_lookup import METADATA_PATH, PAD_CU, given, is_npy, packed_splits, prepares, ready, splits
 
 #: What the static boundary arrays are computed from.
 NEEDED = ("max_samples_per_bin", "dataset_max_seqlen", "min_packed_seqlen")
@@ -66,7 +66,7 @@ class PadCuRequiresMetadata(Rule):
             CRASH_DATA,
             place_of(run),
             f"the packs are there, their metadata are not: {run.evidence.metadata.path} does not exist",
-            why="The number of boundaries a row may have comes from max_samples_per_bin in that file (FileNotFoundError).",
+            why="The number of boundaries of a row comes from max_samples_per_bin in that file (FileNotFoundError).",
             related=(TRAIN_PACKS, PAD_CU),
             fix=Fix("packed_metadata_path: the file that was written with the packs, or rebuild the packs"),
         )
@@ -90,7 +90,7 @@ class MetadataIsList(Rule):
     ## Good
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {rows: 100}, metadata: [{max_samples_per_bin: 9, dataset_max_seqlen: 900, min_packed_seqlen: 4000}]}
+    # found: {training: {rows: 100}, metadata: [{max_samples_per_bin: 9, dataset_max_seqlen: 9, min_packed_seqlen: 4}]}
     dataset:
       dataset_kwargs: {pad_to_max_length: true}
       offline_packing_specs: {pad_cu_seqlens: true, packed_train_data_path: packs/train.parquet}
@@ -135,26 +135,33 @@ class MetadataIsList(Rule):
 class MetadataAppend(Rule):
     """Every preparation adds an entry to the metadata; nothing is ever taken away.
 
-    A run takes the largest counts over all entries. Entries left over from earlier packs make the boundary arrays larger
+    A run takes the largest counts over all entries. Entries left over from earlier packs make boundary arrays larger
     than they need be; a split that was never packed leaves them too short for its rows, so that evaluation replays
     graphs on other shapes. Only `hf_rewrite` (0.6 and later) empties the file.
 
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {metadata: [{max_samples_per_bin: 90}, {max_samples_per_bin: 9}, {max_samples_per_bin: 8}]}
+    # found:
+    #   metadata:
+    #   - {max_samples_per_bin: 90, dataset_max_seqlen: 3000, min_packed_seqlen: 3000}
+    #   - {max_samples_per_bin: 9, dataset_max_seqlen: 900, min_packed_seqlen: 4000}
+    #   - {max_samples_per_bin: 8, dataset_max_seqlen: 700, min_packed_seqlen: 3900}
     dataset:
       dataset_kwargs: {pad_to_max_length: true}
-      offline_packing_specs: {pad_cu_seqlens: true, packed_train_data_path: packs/train, packed_val_data_path: packs/val}
+      offline_packing_specs: {pad_cu_seqlens: true}
     ```
 
     ## Good
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {metadata: [{max_samples_per_bin: 9}, {max_samples_per_bin: 8}]}
+    # found:
+    #   metadata:
+    #   - {max_samples_per_bin: 9, dataset_max_seqlen: 900, min_packed_seqlen: 4000}
+    #   - {max_samples_per_bin: 8, dataset_max_seqlen: 700, min_packed_seqlen: 3900}
     dataset:
       dataset_kwargs: {pad_to_max_length: true}
-      offline_packing_specs: {pad_cu_seqlens: true, packed_train_data_path: packs/train, packed_val_data_path: packs/val}
+      offline_packing_specs: {pad_cu_seqlens: true}
     ```
 
     ## Upstream
@@ -171,14 +178,14 @@ class MetadataAppend(Rule):
         found = run.evidence.metadata
         if not found.entries:
             return
-        wanted, held = len(splits(run)), len(found.entries)
+        wanted, held = len(packed_splits(run)), len(found.entries)
         if held > wanted or self._too_large(run, found):
             yield self.finding(
                 run,
                 WASTE,
                 place_of(run),
-                f"the metadata hold {held} entries for {wanted} packed split{'s' if wanted > 1 else ''}: some are left over",
-                why="The largest numbers over all entries are used, so every row carries more boundaries than it needs.",
+                f"the metadata hold {held} entries for {wanted} packed split{'s' * (wanted > 1)}: some are old",
+                why="The largest numbers over all entries count, so every row carries more boundaries than it needs.",
                 fix=Fix("delete the metadata together with the packs before packing again"),
             )
         elif held < wanted:
@@ -195,9 +202,10 @@ class MetadataAppend(Rule):
     @staticmethod
     def _too_large(run: Run, found: Metadata) -> bool:
         """Whether the entries claim more samples a row than any scanned split has."""
-        scans = [run.evidence.packs[split].statistics for split in splits(run) if split in run.evidence.packs]
+        wanted = packed_splits(run)
+        scans = [run.evidence.packs[split].statistics for split in wanted if split in run.evidence.packs]
         most = found.numbers("max_samples_per_bin")
-        if not most or len(scans) < len(splits(run)):
+        if not most or len(scans) < len(wanted):
             return False
         return all(scan is not None for scan in scans) and max(most) > max(scan.most_samples for scan in scans if scan)
 
@@ -211,7 +219,9 @@ class MetadataStale(Rule):
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {rows: 100, most_samples: 30}, metadata: [{max_samples_per_bin: 20}]}
+    # found:
+    #   training: {rows: 100, most_samples: 30}
+    #   metadata: [{max_samples_per_bin: 20, dataset_max_seqlen: 900, min_packed_seqlen: 4000}]
     model: {cuda_graph_impl: local, cuda_graph_scope: full_iteration}
     rerun_state_machine: {check_for_nan_in_loss: false}
     dataset:
@@ -222,7 +232,9 @@ class MetadataStale(Rule):
     ## Good
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {rows: 100, most_samples: 30}, metadata: [{max_samples_per_bin: 30}]}
+    # found:
+    #   training: {rows: 100, most_samples: 30}
+    #   metadata: [{max_samples_per_bin: 30, dataset_max_seqlen: 900, min_packed_seqlen: 4000}]
     model: {cuda_graph_impl: local, cuda_graph_scope: full_iteration}
     rerun_state_machine: {check_for_nan_in_loss: false}
     dataset:

@@ -121,7 +121,7 @@ class RowInvariants(Rule):
                     run,
                     SILENT,
                     PATHS[seen.split],
-                    f"{plural(found.broken_rows, 'row')} of the {seen.split} packs broken; {'; '.join(found.broken[:2])}",
+                    f"{plural(found.broken_rows, 'row')} of the {seen.split} packs broken: {''.join(found.broken[:1])}",
                     why="Rows are not checked in training: boundaries or masks are then taken from the wrong tokens.",
                     fix=REBUILD,
                 )
@@ -252,7 +252,7 @@ class PyarrowInt8(Rule):
                     run,
                     NOTE,
                     PATHS[seen.split],
-                    f"these packs were written by {'0.4 or 0.5' if old else '0.6 or later'} (loss_mask is {kinds.pop()})",
+                    f"written by {'0.4 or 0.5' if old else '0.6 or later'}: loss_mask is a list of {kinds.pop()}",
                     why="They are read all the same.",
                 )
 
