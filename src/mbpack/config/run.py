@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from mbpack.config.context import Context
+from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.graphs import Graphs, read_graphs
 from mbpack.config.settings import ABSENT, Object, Setting, Settings, Unknown, WrongKind
 from mbpack.facts import formulas
@@ -28,9 +29,11 @@ COLLATING = (DatasetKind.DIRECT_HF, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
 class Run:
     """One configuration under one context."""
 
-    def __init__(self, settings: Settings, context: Context) -> None:
+    def __init__(self, settings: Settings, context: Context, evidence: Evidence = NOTHING) -> None:
         self.settings = settings
         self.context = context
+        #: What somebody found on disk around the configuration; nothing unless a command looked.
+        self.evidence = evidence
         self.release: Release = context.version.release
         self.patch: str = context.version.patch
         #: Settings whose kind stopped a rule, with the slug of the rule where upstream would stop too ("" elsewhere).
