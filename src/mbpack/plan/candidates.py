@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mbpack.facts import formulas, releases
-from mbpack.plan._numpy import PlanError, numpy
+from mbpack.plan._optional import PlanError, numpy
 from mbpack.plan.histogram import Histogram
 from mbpack.plan.packing import Packs, Shuffler, first_fit_decreasing, lower_bound, shuffled_first_fit
 from mbpack.plan.rows import Crash, Loss, Mapped, Schema, map_rows

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mbpack.plan._numpy import PlanError, numpy
+from mbpack.plan._optional import PlanError, numpy
 
 if TYPE_CHECKING:
-    from mbpack.plan._numpy import IntArray
+    from mbpack.plan._optional import IntArray
 
 #: ``stored``: tokens of a row as stored, special tokens included. ``runtime``: what the model sees, one less.
 Counted = Literal["stored", "runtime"]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from mbpack.plan._numpy import PlanError, numpy
+from mbpack.plan._optional import PlanError, numpy
 
 if TYPE_CHECKING:
-    from mbpack.plan._numpy import IntArray
+    from mbpack.plan._optional import IntArray
 
 _CHUNK = 1 << 16
 _NEVER = 1 << 62

@@ -3,7 +3,8 @@
 n is a row's stored length (special tokens included), S the row cap, m the padding multiple. The runtime length of a
 sample is its stored length less one, because labels are the inputs shifted by one. Sources, by release:
 ``tokenize_dataset`` and ``create_hist`` in ``data/datasets/packed_sequence.py`` and ``packing_utils.py`` (0.3 to 0.5),
-``data/packing/offline.py`` and ``algorithms.py`` (0.6, 0.7); truncation in ``GPTSFTDataset`` and ``tokenize_prompt_completion_example``.
+``data/packing/offline.py`` and ``algorithms.py`` (0.6, 0.7); truncation in ``GPTSFTDataset`` and
+``tokenize_prompt_completion_example``.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mbpack.facts.releases import R06, Release
-from mbpack.plan._numpy import numpy
+from mbpack.plan._optional import numpy
 from mbpack.plan.histogram import Histogram
 
 if TYPE_CHECKING:
-    from mbpack.plan._numpy import IntArray
+    from mbpack.plan._optional import IntArray
 
 Schema = Literal["chat", "prompt-completion"]
 

@@ -1,0 +1,43 @@
+"""The one place that imports optional packages: lazily, and with a clear line when one is missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[Any]
+
+
+class PlanError(ValueError):
+    """Input that planning cannot use. The message is one line: what, where, how to mend."""
+
+
+class MissingExtraError(PlanError):
+    """A package of an optional extra is not installed; the message names the extra."""
+
+
+def optional(module: str, extra: str, purpose: str) -> Any:
+    """A module of an optional package.
+
+    Raises:
+        MissingExtraError: when it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.split(".")[0]
+        raise MissingExtraError(
+            f"{purpose} needs {package}, which is not installed: pip install 'mbpack[{extra}]'"
+        ) from None
+
+
+def numpy() -> Any:
+    """The numpy module.
+
+    Raises:
+        MissingExtraError: when numpy is not installed.
+    """
+    return optional("numpy", "plan", "planning")
