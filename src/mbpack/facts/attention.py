@@ -41,6 +41,11 @@ GATED_DELTA_NET: Final = "gated_delta_net"
 WIDE_HEAD: Final = 256
 
 
+def has_own_attention(variant: Any) -> bool:
+    """Whether an ``experimental_attention_variant`` replaces Transformer Engine's attention."""
+    return isinstance(variant, str) and variant in OWN_ATTENTION
+
+
 def has_window(window: Any) -> bool:
     """Whether a ``window_size`` limits attention: null, (-1, -1) and (-1, 0) do not.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.in_effect import (
-    DATA_SEQ,
     EVAL_CP,
     PAD_MULT,
     TRAIN_PACKS,
@@ -21,10 +20,9 @@ from mbpack.config.in_effect import (
 )
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin
-from mbpack.facts.attention import GATED_DELTA_NET, OWN_ATTENTION
-from mbpack.facts.releases import NIGHTLY, R03, R05, R06
+from mbpack.facts.attention import GATED_DELTA_NET, has_own_attention
+from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import (
-    CRASH_LATER,
     CRASH_STEP,
     LAUNCHER_OVERRIDES,
     LAUNCHER_SETS,
@@ -37,6 +35,7 @@ from mbpack.rules.base import (
     Outcome,
     Rule,
     set_to,
+    words,
 )
 
 CP, TP, SP = "model.context_parallel_size", "model.tensor_model_parallel_size", "model.sequence_parallel"
@@ -92,6 +91,10 @@ class PadSeqToMultCp(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.offline or cp_size(run) <= 1:
             return
+        scanned = list(self._rows(run))
+        if scanned:
+            yield from scanned
+            return
         own = count(run, PAD_MULT)
         if own is None or own <= 0 or own % (2 * cp_size(run)) == 0:
             return
@@ -111,6 +114,28 @@ class PadSeqToMultCp(Rule):
             fix=Fix(f"pad_seq_to_mult: {needed.value}, and {REBUILD}", set_to(run, (PAD_MULT, needed.value))),
             caret=f"needs a multiple of {needed.value}",
         )
+
+    def _rows(self, run: Run) -> Iterator[Finding]:
+        """What the packed rows on disk hold, whatever the configuration says about them."""
+        cut = 2 * cp_size(run)
+        for packs in run.evidence.packs.values():
+            found = packs.statistics
+            wrong = found.misaligned(cut) if found is not None else 0
+            if found is None or not wrong:
+                continue
+            examples = words(found.misaligned_examples(cut))
+            yield self.finding(
+                run,
+                self._outcome(run),
+                TRAIN_PACKS if run.wrote(TRAIN_PACKS) else PAD_MULT,
+                f"{wrong:,} of {found.samples:,} packed {packs.split} samples have lengths that are no multiple of"
+                f" 2*CP = {cut} ({examples} for example)",
+                why="Context parallelism cuts every packed sample into 2*CP pieces; their last tokens are dropped or"
+                " shifted to"
+                " another rank. The multiple in the configuration does not change packs that are on disk.",
+                related=(CP, PAD_MULT),
+                fix=Fix(f"rebuild the packs with pad_seq_to_mult: {likely_multiple(run).value}"),
+            )
 
     def _repaired(self, run: Run, own: int) -> Iterator[Finding]:
         needed, path = needed_multiple(run), packs_given(run)
@@ -302,7 +327,7 @@ class PadMultWasted(Rule):
             return
         own = count(run, PAD_MULT)
         needed = needed_multiple(run)
-        if own is None or own <= 1 or needed.value != 1 or run.maybe(VARIANT) in OWN_ATTENTION:
+        if own is None or own <= 1 or needed.value != 1 or has_own_attention(run.maybe(VARIANT)):
             return  # a model with its own attention has its own reasons
         yield self.finding(
             run,
@@ -315,71 +340,9 @@ class PadMultWasted(Rule):
         )
 
 
-class NearPackSizeSample(Rule):
-    """Up to 0.5 a sample cut at an unaligned seq_length stays unaligned.
-
-    Samples are padded to the multiple but never beyond dataset.seq_length. If that length is no multiple itself, the
-    longest samples keep it as it is and the context parallel split or the position kernel meets an odd length. From 0.6
-    on the limit is rounded down first. Whether it happens depends on the data, so this is a likely failure.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 launcher=script
-    model:
-      seq_length: 4100
-      context_parallel_size: 2
-      tensor_model_parallel_size: 4
-      sequence_parallel: true
-      calculate_per_token_loss: true
-    ddp: {average_in_collective: false}
-    dataset: {seq_length: 4100, packed_sequence_specs: {packed_sequence_size: 4104, pad_seq_to_mult: 8}}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 launcher=script
-    model:
-      seq_length: 4096
-      context_parallel_size: 2
-      tensor_model_parallel_size: 4
-      sequence_parallel: true
-      calculate_per_token_loss: true
-    ddp: {average_in_collective: false}
-    dataset: {seq_length: 4096, packed_sequence_specs: {packed_sequence_size: 4096, pad_seq_to_mult: 8}}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.5: `data/datasets/packed_sequence.py`, `tokenize_dataset` (`pre_pad_dataset`)
-    """
-
-    code, slug = "ALN105", "align/near-pack-size-sample"
-    releases = (R03, R05)
-    reports_unknown = False
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not run.offline:
-            return
-        own = count(run, PAD_MULT)
-        limit, needed = count(run, DATA_SEQ), needed_multiple(run)
-        if own is None or own <= 1 or not limit or limit % needed.value == 0:
-            return
-        aligned = limit // needed.value * needed.value
-        yield self.finding(
-            run,
-            CRASH_LATER.as_warning(),
-            DATA_SEQ,
-            f"samples cut at seq_length {limit} are no multiple of {needed.value} and likely break the packed rows"
-            " they end up in",
-            why=f"Up to 0.5 padding stops at seq_length; {needed.because} = {needed.value} does not divide {limit}.",
-            related=(PAD_MULT, CP),
-            fix=Fix(f"seq_length: {aligned} (dataset and model), or Megatron-Bridge 0.6"),
-        )
-
-
 RULES: tuple[Rule, ...] = (
     PadSeqToMultCp(),
     PadSeqToMultSp(),
     EvalCp(),
     PadMultWasted(),
-    NearPackSizeSample(),
 )

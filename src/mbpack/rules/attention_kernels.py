@@ -8,7 +8,7 @@ from mbpack.config.in_effect import PAD_MULT, cp_size
 from mbpack.config.precision import fp8_in_effect
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
-from mbpack.facts.attention import A2A, P2P, SOFTMAX_OFFSET_CUDNN, TAIL_PADDING_DEFECT
+from mbpack.facts.attention import A2A, COMM_TYPES, P2P, SOFTMAX_OFFSET_CUDNN, TAIL_PADDING_DEFECT
 from mbpack.facts.releases import R05, R06
 from mbpack.rules.alignment import CP
 from mbpack.rules.base import CRASH_STEP, IGNORED, NOTE, WASTE, Finding, Fix, Rule, set_to, words
@@ -51,7 +51,7 @@ class SoftmaxOffset(Rule):
         if not isinstance(kind, str) or kind == "vanilla" or own_attention(run):
             return
         cp = cp_size(run)
-        wrong = [name for name in comm_types(run) if name != A2A] if cp > 1 else []
+        wrong = [name for name in comm_types(run) if name in COMM_TYPES and name != A2A] if cp > 1 else []
         if wrong:
             yield self.finding(
                 run,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.in_effect import count, cp_size, tp_size
 from mbpack.config.run import Run
 from mbpack.facts import attention
-from mbpack.facts.attention import A2A, ALL_GATHER, HIERARCHICAL, OWN_ATTENTION, P2P, TRANSFORMER_ENGINE
+from mbpack.facts.attention import A2A, ALL_GATHER, HIERARCHICAL, P2P, TRANSFORMER_ENGINE
 from mbpack.facts.releases import R03, R06
 from mbpack.rules.alignment import CP, TP
 from mbpack.rules.base import CRASH_STEP, NOTE, Finding, Fix, Rule, set_to, words
@@ -27,8 +27,7 @@ def comm_types(run: Run) -> tuple[str, ...]:
 
 def own_attention(run: Run) -> bool:
     """Whether the model's attention is not Transformer Engine's."""
-    variant = run.value("model.experimental_attention_variant")
-    return isinstance(variant, str) and variant in OWN_ATTENTION
+    return attention.has_own_attention(run.value("model.experimental_attention_variant"))
 
 
 def comm_key(run: Run) -> str:
@@ -266,7 +265,7 @@ class SlidingWindow(Rule):
             return
         packed = run.packed
         usable = attention.usable_comm_types(run.release, packed, window=True)
-        wrong = [name for name in comm_types(run) if name not in usable]
+        wrong = [name for name in comm_types(run) if name in attention.COMM_TYPES and name not in usable]
         if not wrong:
             return
         rows = "packed rows and " if packed else ""
@@ -294,6 +293,7 @@ class MlaCommType(Rule):
     # mbpack: bridge=0.6 recipe=moonlight_16b_sft_config gpus=16 launcher=script
     model: {context_parallel_size: 2, cp_comm_type: a2a, calculate_per_token_loss: true}
     ddp: {average_in_collective: false}
+    comm_overlap: {overlap_moe_expert_parallel_comm: false, delay_wgrad_compute: false}
     dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
     ```
 
@@ -302,6 +302,7 @@ class MlaCommType(Rule):
     # mbpack: bridge=0.6 recipe=moonlight_16b_sft_config gpus=16 launcher=script
     model: {context_parallel_size: 2, cp_comm_type: p2p, calculate_per_token_loss: true}
     ddp: {average_in_collective: false}
+    comm_overlap: {overlap_moe_expert_parallel_comm: false, delay_wgrad_compute: false}
     dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
     ```
 

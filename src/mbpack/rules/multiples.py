@@ -10,6 +10,7 @@ from mbpack.config.in_effect import (
     PAD_MULT,
     SPECS,
     count,
+    cp_size,
     likely_multiple,
     needed_multiple,
     packs_in_batch,
@@ -19,9 +20,9 @@ from mbpack.config.in_effect import (
 from mbpack.config.run import COLLATING, Run
 from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.releases import NIGHTLY, R06, R07
+from mbpack.facts.releases import NIGHTLY, R03, R05, R06, R07
 from mbpack.rules.alignment import CP, SP, TP, by_launcher
-from mbpack.rules.base import CRASH_DATA, CRASH_STEP, Finding, Fix, Outcome, Rule, set_to
+from mbpack.rules.base import CRASH_DATA, CRASH_LATER, CRASH_STEP, Finding, Fix, Outcome, Rule, set_to
 
 
 class PadMultNone(Rule):
@@ -74,6 +75,57 @@ class PadMultNone(Rule):
             return Fix("pad_seq_to_mult: 1 (2*CP or more with context parallelism)")
         needed = likely_multiple(run)
         return Fix(f"pad_seq_to_mult: {needed}", set_to(run, (PAD_MULT, needed.value)), safe=True)
+
+
+class NearPackSizeSample(Rule):
+    """Up to 0.5 a sample cut at an unaligned seq_length stays unaligned.
+
+    Samples are padded to the multiple but never beyond dataset.seq_length. If that length is no multiple itself, the
+    longest samples keep it as it is and the context parallel split or the position kernel meets an odd length. From 0.6
+    on the limit is rounded down first. Whether it happens depends on the data, so this is a likely failure.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {seq_length: 4098, context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {seq_length: 4098, packed_sequence_specs: {packed_sequence_size: 4100, pad_seq_to_mult: 4}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {seq_length: 4096, context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {seq_length: 4096, packed_sequence_specs: {packed_sequence_size: 4096, pad_seq_to_mult: 4}}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.5: `data/datasets/packed_sequence.py`, `tokenize_dataset` (`pre_pad_dataset`)
+    """
+
+    code, slug = "ALN105", "align/near-pack-size-sample"
+    releases = (R03, R05)
+    reports_unknown = False
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.offline:
+            return
+        own = count(run, PAD_MULT)
+        limit, cut = count(run, DATA_SEQ), 2 * cp_size(run)
+        if own is None or own <= 1 or cut == 2 or not limit or limit % cut == 0:
+            return
+        aligned = limit // cut * cut
+        yield self.finding(
+            run,
+            CRASH_LATER.as_warning(),
+            DATA_SEQ,
+            f"samples cut at seq_length {limit} are no multiple of 2*CP = {cut} and likely break the packed rows"
+            " they end up in",
+            why=f"Up to 0.5 padding stops at seq_length, which 2*CP = {cut} does not divide.",
+            related=(PAD_MULT, CP),
+            fix=Fix(f"seq_length: {aligned} (dataset and model), or Megatron-Bridge 0.6"),
+        )
 
 
 class MultLargerThanSeq(Rule):
@@ -232,6 +284,7 @@ class FoldAlignmentPadding(Rule):
 
 RULES: tuple[Rule, ...] = (
     PadMultNone(),
+    NearPackSizeSample(),
     MultLargerThanSeq(),
     UserInBatchMultiple(),
     FoldAlignmentPadding(),

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 
 from mbpack.config.in_effect import PACK_SIZE, count, pack_size
 from mbpack.config.run import Run
+from mbpack.config.settings import Unknown
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.formulas import token_slots
+from mbpack.facts.formulas import nearest_multiples, token_slots
 from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import CRASH_DATA, NOTE, Finding, Fix, Outcome, Rule, set_to, words
 
 GBS, MAX_ROWS, DROP_LAST = "train.global_batch_size", "dataset.max_train_samples", "dataset.drop_last"
+#: Samples a step from which a global batch was likely chosen for single samples rather than packs.
+MANY_SAMPLES = 1024
 #: Settings counted in iterations, each of which covers more samples once rows are packs.
 PER_ITERATION = (
     "train.train_iters",
@@ -67,16 +70,13 @@ class NotEnoughRows(Rule):
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.dataset is not DatasetKind.GPT_SFT or not run.wrote(MAX_ROWS):
+        if run.dataset is not DatasetKind.GPT_SFT:
             return
-        rows, gbs = count(run, MAX_ROWS), count(run, GBS)
-        if (
-            rows is None
-            or gbs is None
-            or rows <= 0
-            or gbs <= rows
-            or run.value("dataset.dataloader_type") == "external"
-        ):
+        limit = count(run, MAX_ROWS) if run.wrote(MAX_ROWS) else None
+        rows, gbs = limit or self._seen(run), count(run, GBS)
+        if rows is None or gbs is None or rows <= 0 or gbs <= rows:
+            return
+        if run.value("dataset.dataloader_type") == "external":
             return
         if run.value(DROP_LAST, True) is False or (run.release >= R06 and run.value("train.num_epochs") is not None):
             return
@@ -85,8 +85,10 @@ class NotEnoughRows(Rule):
         yield self.finding(
             run,
             CRASH_DATA,
-            MAX_ROWS,
-            f"max_train_samples {rows} gives fewer {what} than one global batch of {gbs}",
+            MAX_ROWS if limit else GBS,
+            f"max_train_samples {rows} gives fewer {what} than one global batch of {gbs}"
+            if limit
+            else f"the training set holds {rows:,} {what}, fewer than one global batch of {gbs}",
             why="The last incomplete batch is dropped, which leaves none: "
             + (
                 "the loader is likely empty and training stops or hangs."
@@ -96,6 +98,12 @@ class NotEnoughRows(Rule):
             related=(GBS, DROP_LAST),
             fix=Fix(f"global_batch_size of at most {rows}, or more {what}"),
         )
+
+    @staticmethod
+    def _seen(run: Run) -> int | None:
+        """Rows of the packed training data, where somebody looked at the files."""
+        packs = run.evidence.packs.get("training") if run.offline else None
+        return packs.rows if packs is not None else None
 
 
 class DropLastFalse(Rule):
@@ -169,10 +177,15 @@ class TokensPerStep(Rule):
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not switched_on(run) or run.wrote(GBS):
+        if not run.offline:
             return
-        gbs, width = count(run, GBS), pack_size(run)
+        gbs, width, factor = count(run, GBS), pack_size(run), self._samples_per_pack(run)
         if not gbs or not width or gbs < 0 or width < 0:
+            return
+        if factor is not None:
+            yield from self._measured(run, gbs, factor)
+            return
+        if not switched_on(run) or run.wrote(GBS):
             return
         slots = token_slots(width, gbs)
         yield self.finding(
@@ -187,6 +200,41 @@ class TokensPerStep(Rule):
                 "global_batch_size divided by the samples of a pack (`mbpack plan` counts them), a multiple of MBS x DP"
             ),
         )
+
+    def _measured(self, run: Run, gbs: int, factor: float) -> Iterator[Finding]:
+        """The packs are known: how many samples a step really averages."""
+        samples = gbs * factor
+        if factor < 2 or samples < MANY_SAMPLES:
+            return
+        same = max(gbs / factor, 1.0)
+        yield self.finding(
+            run,
+            Outcome("warning", "note", "always"),
+            GBS,
+            f"one step averages about {samples:,.0f} samples: global_batch_size {gbs} packs x {factor:g} samples",
+            why=f"global_batch_size counts packs. {gbs} samples a step would be about {same:.0f} packs.",
+            related=(PACK_SIZE,),
+            fix=Fix(f"global_batch_size: {self._near(run, same)}, if {gbs} was chosen for single samples"),
+        )
+
+    @staticmethod
+    def _samples_per_pack(run: Run) -> float | None:
+        """Samples of a pack, from the metadata of the packs or the packs themselves."""
+        seen = run.evidence
+        factors = seen.metadata_file.numbers("packing_factor") if seen.metadata_file is not None else []
+        packs = seen.packs.get("training")
+        if not factors and packs is not None and packs.statistics is not None:
+            factors = [packs.statistics.packing_factor or 0.0]
+        return float(factors[0]) if factors and factors[0] > 0 else None
+
+    @staticmethod
+    def _near(run: Run, packs: float) -> str:
+        """Global batches near a number of packs that the data parallel size divides, as far as that is known."""
+        try:
+            unit = run.dp
+        except Unknown:
+            return f"about {packs:.0f}"
+        return words(nearest_multiples(int(packs), unit) or [unit], "or")
 
 
 class RescaleOnPacking(Rule):
@@ -207,6 +255,7 @@ class RescaleOnPacking(Rule):
     ## Good
     ```yaml
     # mbpack: bridge=0.5 recipe=glm45_air_106b_sft_config gpus=32 launcher=script
+    model: {pipeline_model_parallel_size: 2}
     train: {train_iters: 200}
     scheduler: {lr_warmup_iters: 10, lr_decay_iters: 200}
     dataset:

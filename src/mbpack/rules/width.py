@@ -248,16 +248,16 @@ class Fp8Width(Rule):
         if offline and fixed_width(run):
             yield from self._fixed(run, needed, fp8.key)
             return
-        rounding = ROW_ROUNDING if offline else needed_multiple(run).value
-        if offline:
-            rounding = count(run, "dataset.dataset_kwargs.pad_seq_length_to_mult") or rounding
-        if rounding > 0 and rounding % needed.value == 0:
+        own = pad_multiple(run) if offline else needed_multiple(run).value
+        rounding = count(run, "dataset.dataset_kwargs.pad_seq_length_to_mult") or ROW_ROUNDING if offline else own
+        if not own or not rounding or own < 1 or rounding < 1 or dynamic_width_aligned(rounding, own, needed.value):
             return
         yield self.finding(
             run,
             CRASH_STEP.as_warning(),
             fp8.key,
-            f"rows of dynamic width are rounded to {rounding} tokens; FP8 needs multiples of {needed.value}",
+            f"FP8 needs row widths that divide by {needed.value}; dynamic rows are "
+            + (f"rounded up to {rounding} tokens" if rounding > 1 else "as wide as their samples"),
             why=f"{needed.because} = {needed.value}: a rank's share of a row must be whole blocks of {fp8.block}"
             " tokens.",
             related=(CP, TP, SP, IN_BATCH),
