@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from mbpack.config.context import Context, ContextError
 from mbpack.config.document import Document, Item
+from mbpack.config.evidence import NOTHING, Evidence
+from mbpack.config.overrides import Override, OverrideProblem, as_document
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Origin, Settings
 from mbpack.facts import recipes
@@ -44,8 +46,10 @@ def find_recipe(context: Context) -> Recipe | None:
 def build_run(
     context: Context,
     documents: Sequence[Document],
-    overrides: Document | None = None,
+    overrides: Sequence[Override | OverrideProblem] = (),
     environ: Mapping[str, str] | None = None,
+    evidence: Evidence = NOTHING,
+    override_document: Document | None = None,
 ) -> Run:
     """A run over documents (lowest layer first) and override settings on top.
 
@@ -54,8 +58,10 @@ def build_run(
     """
     layers = [Layer(document.root, Origin.FILE, document) for document in documents if document.root is not None]
     complete = bool(layers) and is_complete(layers[0].root)
-    if overrides is not None and overrides.root is not None:
-        layers.append(Layer(overrides.root, Origin.OVERRIDE, overrides))
+    if overrides:
+        document = override_document or as_document(overrides)
+        if document.root is not None:
+            layers.append(Layer(document.root, Origin.OVERRIDE, document))
     recipe = None if complete else find_recipe(context)
     settings = Settings(
         context.version,
@@ -65,4 +71,4 @@ def build_run(
         complete=complete,
         environ=environ,
     )
-    return Run(settings, context)
+    return Run(settings, context, evidence, overrides)

@@ -114,7 +114,9 @@ class _Builder:
             raise TooDeep
         if node.tag is not COLLECTION and node.tag != _COLLECTION_TAGS["sequence"]:
             if _PATH_TAG.match(node.tag) and all(child.tag is TEXT for child in node.value):
-                return "/".join(child.value for child in node.value) or "."
+                from pathlib import PurePosixPath
+
+                return str(PurePosixPath(*(child.value for child in node.value)))
             self._bad_tag(node)
         return [self.item(child, None, depth, anchored) for child in node.value]
 

@@ -24,6 +24,7 @@ KWARGS_WIDTH = "dataset.dataset_kwargs.pad_to_max_length"
 IN_BATCH = "dataset.enable_in_batch_packing"
 DATA_SEQ, MODEL_SEQ = "dataset.seq_length", "model.seq_length"
 EVAL_CP = "dist.eval_context_parallel_size"
+CP_KEY, TP_KEY = "model.context_parallel_size", "model.tensor_model_parallel_size"
 
 _NAMED_MULTIPLE = re.compile(r"pad_seq_to_mult(\d+)")
 #: Dataset classes whose samples in-batch packing concatenates, up to 0.5 and from 0.6 on.
@@ -59,12 +60,12 @@ def count(run: Run, key: str) -> int | None:
 
 def cp_size(run: Run) -> int:
     """Context parallel size."""
-    return size(run.cp, "model.context_parallel_size")
+    return size(run.cp, CP_KEY)
 
 
 def tp_size(run: Run) -> int:
     """Tensor parallel size."""
-    return size(run.tp, "model.tensor_model_parallel_size")
+    return size(run.tp, TP_KEY)
 
 
 def eval_cp_size(run: Run) -> int | None:
@@ -82,10 +83,14 @@ def likely_multiple(run: Run) -> Derived:
 
     What nobody gave counts as 1 or off.
     """
-    tp, eval_cp = run.maybe("model.tensor_model_parallel_size", 1), run.maybe(EVAL_CP)
-    tp = tp if isinstance(tp, int) and tp > 0 else 1
-    eval_cp = eval_cp if isinstance(eval_cp, int) and eval_cp > 0 else None
-    return formulas.pad_multiple(tp, cp_size(run), bool(run.maybe("model.sequence_parallel", False)), eval_cp)
+    tp, cp, eval_cp = (_known(run, key) for key in (TP_KEY, CP_KEY, EVAL_CP))
+    return formulas.pad_multiple(tp or 1, cp or 1, bool(run.maybe("model.sequence_parallel", False)), eval_cp)
+
+
+def _known(run: Run, key: str) -> int | None:
+    """A parallel size as far as it is known and usable."""
+    value = run.maybe(key)
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def pack_size(run: Run) -> int | None:

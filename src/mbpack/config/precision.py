@@ -7,12 +7,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mbpack.config.run import Run
+from mbpack.facts.schema import schema
 from mbpack.facts.widths import fp8_block
 
 SECTION = "mixed_precision"
+FIELDS = ("fp8", "fp8_recipe", "fp8_dot_product_attention")
 
 
 class Fp8(NamedTuple):
@@ -29,14 +32,20 @@ def fp8_in_effect(run: Run) -> Fp8 | None:
     """The FP8 settings of a run, None where it computes in BF16 or FP16. Raises Unknown where they live in a recipe."""
     setting = run.value(SECTION)
     if setting is None:
-        return _fp8(run, "model.fp8", lambda name: run.value(f"model.{name}"))
+        return _fp8("model.fp8", lambda name: run.value(f"model.{name}"))
     if isinstance(setting, str):
-        named = run.settings.schema.mixed_precision(setting) or {}
-        return _fp8(run, SECTION, named.get)
-    return _fp8(run, f"{SECTION}.fp8", lambda name: run.value(f"{SECTION}.{name}"))
+        return _fp8(SECTION, dict(_named(run.release.name, setting)).get)
+    return _fp8(f"{SECTION}.fp8", lambda name: run.value(f"{SECTION}.{name}"))
 
 
-def _fp8(run: Run, key: str, read: Any) -> Fp8 | None:
+@lru_cache(maxsize=256)
+def _named(release: str, name: str) -> tuple[tuple[str, Any], ...]:
+    """The FP8 fields that a mixed-precision name stands for; none for an unknown name."""
+    fields = schema(release).mixed_precision(name) or {}
+    return tuple((field, fields.get(field)) for field in FIELDS)
+
+
+def _fp8(key: str, read: Any) -> Fp8 | None:
     number_format = read("fp8")
     if not number_format:
         return None

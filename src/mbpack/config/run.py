@@ -7,11 +7,13 @@ nothing is checked. Each property raises :class:`~mbpack.config.settings.Unknown
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from mbpack.config.context import Context
 from mbpack.config.evidence import NOTHING, Evidence
+from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.graphs import Graphs, read_graphs
 from mbpack.config.settings import ABSENT, Object, Setting, Settings, Unknown, WrongKind
 from mbpack.facts import formulas
@@ -29,11 +31,19 @@ COLLATING = (DatasetKind.DIRECT_HF, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
 class Run:
     """One configuration under one context."""
 
-    def __init__(self, settings: Settings, context: Context, evidence: Evidence = NOTHING) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        context: Context,
+        evidence: Evidence = NOTHING,
+        overrides: Sequence[Override | OverrideProblem] = (),
+    ) -> None:
         self.settings = settings
         self.context = context
         #: What somebody found on disk around the configuration; nothing unless a command looked.
         self.evidence = evidence
+        #: The KEY=VALUE arguments, in order.
+        self.overrides = tuple(overrides)
         self.release: Release = context.version.release
         self.patch: str = context.version.patch
         #: Settings whose kind stopped a rule, with the slug of the rule where upstream would stop too ("" elsewhere).

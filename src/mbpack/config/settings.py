@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from mbpack.config.document import MISSING, Document, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
-from mbpack.facts.keys import SPECS, SPECS_CLASS, parts_in
+from mbpack.facts.keys import SPECS, SPECS_CLASS, paths
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import Version
 from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
@@ -127,8 +128,11 @@ class Settings:
         self.layers = tuple(reversed(layers))
         self.environ = environ
         self.base_known = complete or recipe is not None
+        self._paths = paths(version.release)
         self._answers: dict[str, Setting | Unknown] = {}
         self._classes: dict[tuple[str, ...], str | None] = {}
+        #: What others worked out once from these settings.
+        self.memo: dict[str, Any] = {}
 
     # ------------------------------------------------------------------ asking
 
@@ -168,7 +172,7 @@ class Settings:
             Unknown: a recipe that was not named may hold more entries.
         """
         entries: dict[str, Setting] = {}
-        parts = parts_in(self.version.release, key)
+        parts = self._paths[key]
         for layer in self.layers:
             item = _walk(layer.root, parts)
             if item is None:
@@ -188,12 +192,12 @@ class Settings:
 
     def class_at(self, section: str) -> str | None:
         """Short class name of the object at a canonical key (``dataset``, ``model``), None where it is not known."""
-        return self._class_of(parts_in(self.version.release, section))
+        return self._class_of(self._paths[section])
 
     def target_at(self, section: str) -> Setting | None:
         """The ``_target_`` the user wrote for an object, if any."""
         for layer in self.layers:
-            item = _walk(layer.root, (*parts_in(self.version.release, section), "_target_"))
+            item = _walk(layer.root, (*self._paths[section], "_target_"))
             if item is not None and isinstance(item.value, str):
                 return self._setting(f"{section}._target_", item, layer)
         return None
@@ -208,11 +212,12 @@ class Settings:
     # ------------------------------------------------------------------ looking up
 
     def _find(self, key: str) -> Setting:
-        parts = parts_in(self.version.release, key)
-        if parts[0] == "model" and len(parts) > 1 and parts[1] != "transformer" and self._nested_model():
+        parts = self._paths[key]
+        if parts[0] == "model" and len(parts) > 1 and parts[1] != "transformer" and self._nested_model:
             return self._find_nested(key, parts)
         return self._search(key, parts)
 
+    @cached_property
     def _nested_model(self) -> bool:
         cls = self._class_of(("model",))
         return cls is not None and self.schema.nested_transformer(cls)
@@ -425,7 +430,7 @@ class Settings:
         return True
 
     def _nested_class(self, parts: tuple[str, ...]) -> str | None:
-        if parts == parts_in(self.version.release, SPECS):
+        if parts == self._paths[SPECS]:
             return SPECS_CLASS if self._holds_object(parts) else None
         if parts == ("model", "transformer"):
             cls = self._class_of(("model",))

@@ -25,8 +25,15 @@ class UnknownKey(NamedTuple):
     offset: int  # where the strict loader meets it: when it builds the owner; sections before anything else
 
 
-def unknown_keys(settings: Settings) -> Iterator[UnknownKey]:
+def unknown_keys(settings: Settings) -> list[UnknownKey]:
     """Every unknown key of every layer, in the order of writing. Children of an unknown key are not looked at."""
+    found: list[UnknownKey] | None = settings.memo.get("unknown_keys")
+    if found is None:
+        found = settings.memo["unknown_keys"] = list(_unknown_keys(settings))
+    return found
+
+
+def _unknown_keys(settings: Settings) -> Iterator[UnknownKey]:
     for layer in reversed(settings.layers):
         if layer.origin is Origin.OVERRIDE or not isinstance(layer.root.value, dict):
             continue

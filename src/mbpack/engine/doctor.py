@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from mbpack.config.assemble import build_run
 from mbpack.config.context import Given, resolve_context
 from mbpack.config.document import Document
+from mbpack.config.evidence import NOTHING, Evidence
+from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.engine.check import Selection, check
 from mbpack.engine.result import Result
 from mbpack.rules.documents import document_findings
@@ -17,9 +19,10 @@ def examine(
     flags: Given | None = None,
     project: Given | None = None,
     selection: Selection | None = None,
-    overrides: Document | None = None,
+    overrides: Sequence[Override | OverrideProblem] = (),
     environ: Mapping[str, str] | None = None,
     path: str | None = None,
+    evidence: Evidence = NOTHING,
 ) -> Result:
     """Judge one configuration made of layers.
 
@@ -33,6 +36,6 @@ def examine(
     if fatal and any(document.root is None for document in documents):
         result.findings, result.first, result.verdict = problems, fatal[0], "rejected"
         return result
-    run = build_run(context, documents, overrides, environ)
+    run = build_run(context, documents, overrides, environ, evidence)
     check(run, result, selection, problems)
     return result

@@ -33,8 +33,6 @@ PARQUET_SUFFIXES, NPY_SUFFIX = (".parquet", ".pq"), ".npy"
 
 #: Share of a pack's tokens that carry loss from which on a mask cannot be one of answers only (reported limit).
 FULL_MASK = 0.99
-#: Samples in one optimizer step from which on a global batch was likely meant for single samples.
-MANY_SAMPLES = 1024
 #: Rows a second that one node tokenises and packs (reported: 1.4 million in about 25 minutes), and seconds the other
 #: ranks wait in a collective before they give up (the default of sub-groups).
 PACKED_ROWS_PER_SECOND, COLLECTIVE_TIMEOUT = 930, 600
@@ -110,3 +108,14 @@ def fingerprint(identity: Mapping[str, Any]) -> str:
     """
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def steps_per_epoch(rows: int, gbs: int, keeps_last: bool) -> int:
+    """Optimizer steps of one pass over the packed rows; the incomplete batch counts when the sampler keeps it."""
+    return -(-rows // gbs) if keeps_last else rows // gbs
+
+
+def packed_batches(gbs: int, packing_factor: float, dp: int) -> list[int]:
+    """Global batches in packs, multiples of the data parallel size, that hold about ``gbs`` samples."""
+    below = int(gbs / packing_factor) // dp * dp
+    return sorted({max(below, dp), max(below + dp, dp)} if gbs % dp or below * packing_factor != gbs else {below})

@@ -89,10 +89,29 @@ def path_in(release: Release, canonical: str) -> str:
     return canonical
 
 
-@lru_cache(maxsize=4096)
+class _Parts(dict[str, tuple[str, ...]]):
+    """Canonical key -> the parts of its path in one release, worked out once."""
+
+    def __init__(self, release: Release) -> None:
+        super().__init__()
+        self.release = release
+
+    def __missing__(self, canonical: str) -> tuple[str, ...]:
+        if len(self) > 8192:
+            self.clear()
+        parts = self[canonical] = tuple(path_in(self.release, canonical).split("."))
+        return parts
+
+
+@lru_cache(maxsize=None)
+def paths(release: Release) -> dict[str, tuple[str, ...]]:
+    """Canonical key -> the parts of its path in a release."""
+    return _Parts(release)
+
+
 def parts_in(release: Release, canonical: str) -> tuple[str, ...]:
     """:func:`path_in`, split at the dots."""
-    return tuple(path_in(release, canonical).split("."))
+    return paths(release)[canonical]
 
 
 def rename_of(release: Release, written: str) -> Rename | None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import total_ordering
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """One release line. Ordered by time: ``R03 < R06 < NIGHTLY``."""
+    """One release line. Ordered by time: ``R03 < R06 < NIGHTLY``; each exists once, so identity is equality."""
 
     rank: int
     name: str
@@ -22,6 +20,15 @@ class Release:
 
     def __lt__(self, other: Release) -> bool:
         return self.rank < other.rank
+
+    def __gt__(self, other: Release) -> bool:
+        return self.rank > other.rank
+
+    def __le__(self, other: Release) -> bool:
+        return self.rank <= other.rank
+
+    def __ge__(self, other: Release) -> bool:
+        return self.rank >= other.rank
 
     def __str__(self) -> str:
         return self.name

@@ -60,13 +60,24 @@ def _field(entry: list[Any]) -> Field:
 class _Fields(Mapping[str, Field]):
     """Fields of one class, each turned into a `Field` when it is asked for."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_made")
 
     def __init__(self, entries: Mapping[str, list[Any]]) -> None:
         self._entries = entries
+        self._made: dict[str, Field] = {}
 
     def __getitem__(self, name: str) -> Field:
-        return _field(self._entries[name])
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = _field(self._entries[name])
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The field, or the default; spelled out because it is asked thousands of times."""
+        found = self._made.get(name)
+        if found is None:
+            return self[name] if name in self._entries else default
+        return found
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
@@ -93,6 +104,7 @@ class Schema:
         self._added: Mapping[str, Mapping[str, list[Any]]] = self._meta("nightly") if release == "nightly" else {}
         self._raw: dict[str, dict[str, list[Any]] | None] = {}
         self._fields: dict[str, Mapping[str, Field] | None] = {}
+        self._targets: dict[str, str | None] = {}
 
     def _meta(self, key: str) -> Any:
         start = self._data.index(f"\n.{key}\t".encode()) + len(key) + 3
@@ -175,6 +187,13 @@ class Schema:
 
     def class_of(self, target: str) -> str | None:
         """The short class name behind a `_target_` path when exactly that path can be imported in this release."""
+        if target not in self._targets:
+            if len(self._targets) > 4096:
+                self._targets.clear()
+            self._targets[target] = self._find_class(target)
+        return self._targets[target]
+
+    def _find_class(self, target: str) -> str | None:
         end = self._data.find(b"\t" + target.encode() + b"\t")
         if end >= 0:
             return self._data[self._data.rindex(b"\n", 0, end) + 1 : end].decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from mbpack.facts.releases import Release
 from mbpack.rules import (
@@ -10,6 +10,7 @@ from mbpack.rules import (
     attention_kernels,
     attention_variants,
     batch,
+    command_line,
     context_parallel,
     cp_comm,
     data_sources,
@@ -60,6 +61,7 @@ _MODULES = (
     attention_kernels,
     attention_variants,
     batch,
+    command_line,
     context_parallel,
     cp_comm,
     data_sources,
@@ -108,7 +110,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in modu
 BY_NAME: dict[str, Rule] = {name: rule for rule in ALL_RULES for name in (rule.code, rule.slug)}
 
 
-@lru_cache(maxsize=None)
+@cache
 def rules_for(release: Release) -> tuple[Rule, ...]:
     """The rules that concern a release, those that read what stopped the others last."""
     chosen = [rule for rule in ALL_RULES if rule.applies(release)]

@@ -15,10 +15,10 @@ from mbpack.facts.targets import CALLABLE_FIELDS, is_blocked
 from mbpack.rules.base import (
     CRASH_DATA,
     IGNORED,
+    LAUNCHER_SETS,
     NOTE,
     REJECTED,
     REJECTED_LOAD,
-    LAUNCHER_SETS,
     Edit,
     Finding,
     Fix,
@@ -276,7 +276,15 @@ def _targets(item: Item, path: str) -> Iterator[tuple[str, Item, Item]]:
             yield from _targets(child, f"{path}[{index}]")
 
 
-def _instantiated(run: Run) -> Iterator[tuple[str, Item, Item, Layer]]:
+def _instantiated(run: Run) -> list[tuple[str, Item, Item, Layer]]:
+    """Every mapping of the user's that names a class, below the top."""
+    found: list[tuple[str, Item, Item, Layer]] | None = run.memo.get("instantiated")
+    if found is None:
+        found = run.memo["instantiated"] = list(_find_instantiated(run))
+    return found
+
+
+def _find_instantiated(run: Run) -> Iterator[tuple[str, Item, Item, Layer]]:
     for layer in reversed(run.settings.layers):
         for path, target, item in _targets(layer.root, ""):
             if path:

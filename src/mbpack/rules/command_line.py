@@ -1,0 +1,232 @@
+"""KEY=VALUE overrides: what Hydra's struct mode refuses, and what it lets through to be ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.overrides import Override, OverrideProblem
+from mbpack.config.run import Run
+from mbpack.config.settings import Object, Origin, Setting, Unknown
+from mbpack.facts.keys import modern_name, parts_in
+from mbpack.facts.wrappers import is_wrapper_key
+from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
+
+FREE = ("dataset.dataset_kwargs", "env_vars")
+
+
+def _existing(run: Run, key: tuple[str, ...]) -> str:
+    """Whether a key is in the merged tree: exists, missing, null (its owner is null), free (missing in a free mapping).
+
+    Raises:
+        Unknown: the recipe that holds the owner was not named.
+    """
+    settings = run.settings
+    if any(_written_in_file(run, key[:depth]) for depth in (len(key),)):
+        return "exists"
+    if len(key) == 1:
+        return "exists" if key[0] in settings.schema.sections else "missing"
+    owner = ".".join(key[:-1])
+    if owner in FREE:
+        return "exists" if key[-1] in settings.mapping(owner) else "free"
+    cls = settings.class_at(_canonical(run, owner))
+    if cls is None:
+        if key[0] not in settings.schema.sections:
+            return "missing"
+        if not settings.base_known and key[0] in ("model", "dataset"):
+            schema = settings.schema
+            known = schema.any_model_fields() if key[0] == "model" else schema.any_dataset_fields()
+            if len(key) == 2:
+                if key[1] not in known:
+                    return "missing"
+                return "exists"
+        held = settings.find(_canonical(run, owner)).value
+        if held is None:
+            return "null"
+        raise Unknown(owner, () if settings.base_known else ("recipe",), "its class is not known")
+    fields = settings.schema.fields(cls)
+    if fields is None:
+        raise Unknown(owner, (), f"the fields of {cls} are not known")
+    return "exists" if key[-1] in fields else "missing"
+
+
+def _canonical(run: Run, path: str) -> str:
+    specs = ".".join(parts_in(run.release, "dataset.offline_packing_specs"))
+    return "dataset.offline_packing_specs" if path == specs else path
+
+
+def _written_in_file(run: Run, key: tuple[str, ...]) -> bool:
+    for layer in run.settings.layers:
+        if layer.origin is not Origin.FILE:
+            continue
+        item = layer.root
+        for part in key:
+            child = item.value.get(part) if isinstance(item.value, dict) else None
+            if child is None:
+                break
+            item = child
+        else:
+            return True
+    return False
+
+
+def _setting(run: Run, override: Override) -> Setting:
+    """The place of an override: the item that stands for it in the override layer."""
+    path = ".".join(override.key)
+    for layer in run.settings.layers:
+        if layer.origin is Origin.OVERRIDE:
+            item = layer.root
+            for part in override.key:
+                child = item.value.get(part) if isinstance(item.value, dict) else None
+                if child is None:
+                    break
+                item = child
+            else:
+                return Setting(path, override.value, Origin.OVERRIDE, item, layer.document)
+    return Setting(path, override.value, Origin.OVERRIDE)
+
+
+class CliUnknownKey(RejectingRule):
+    """An override on the command line must name a key that exists.
+
+    Hydra's struct mode refuses an unknown key. With a plus sign it is accepted and then ignored with a log line, because
+    the configuration object has no such field. A plus sign on a key that exists is refused too.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `parse_hydra_overrides`
+    """
+
+    code, slug = "CFG103", "cfg/cli-unknown-key"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for entry in run.overrides:
+            if isinstance(entry, OverrideProblem):
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD,
+                    entry.text,
+                    entry.message,
+                    setting=Setting(entry.text, entry.text, Origin.OVERRIDE),
+                    fix=Fix("KEY=VALUE as Hydra reads it"),
+                    station="load",
+                )
+                continue
+            path = ".".join(entry.key)
+            state = _existing(run, entry.key)
+            if state == "missing" and modern_name(run.release, path) is not None:
+                continue  # cfg/renamed-key says it
+            if state == "missing":
+                if entry.op in ("add", "force") and is_wrapper_key(path):
+                    continue
+                refused = entry.op in ("set", "delete")
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD if refused else IGNORED,
+                    path,
+                    f"{path} does not exist in {run.release}: the override is {'refused' if refused else 'ignored'}",
+                    why="" if refused else "The plus sign adds the key to the tree, but the object has no such field.",
+                    setting=_setting(run, entry),
+                    fix=Fix("the right key", (Edit("delete", path),)),
+                    station="load",
+                )
+            elif state == "exists" and entry.op == "add" and not isinstance(entry.value, (dict, list)):
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD,
+                    path,
+                    f"+{path} adds a key that exists already",
+                    setting=_setting(run, entry),
+                    fix=Fix(f"{path}=... without the plus sign, or ++{path}=..."),
+                    station="load",
+                )
+
+
+class CliRenamedKey(RejectingRule):
+    """An override in the words of the other generation is refused.
+
+    In a file the same key is ignored; on the command line Hydra's struct mode refuses it.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `parse_hydra_overrides`
+    """
+
+    code, slug = "CFG126", "cfg/cli-renamed-key"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for entry in run.overrides:
+            if isinstance(entry, OverrideProblem):
+                continue
+            path = ".".join(entry.key)
+            name = modern_name(run.release, path)
+            if name is None or _existing(run, entry.key) != "missing":
+                continue
+            refused = entry.op in ("set", "delete")
+            yield self.finding(
+                run,
+                REJECTED_LOAD if refused else IGNORED,
+                path,
+                f"{path} does not exist in {run.release}: the override is {'refused' if refused else 'ignored'}",
+                why=f"This release calls it {name}.",
+                setting=_setting(run, entry),
+                fix=Fix(f"{name}=...", (Edit("rename", path, to=name),)),
+                station="load",
+            )
+
+
+class DatasetKwargsMerge(RejectingRule):
+    """A new key in dataset_kwargs needs a plus sign on the command line.
+
+    In a file it is simply merged.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `parse_hydra_overrides`
+    """
+
+    code, slug = "CFG119", "cfg/dataset-kwargs-merge"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for entry in run.overrides:
+            if isinstance(entry, OverrideProblem) or entry.op != "set" or ".".join(entry.key[:-1]) not in FREE:
+                continue
+            if _existing(run, entry.key) == "free":
+                path = ".".join(entry.key)
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD,
+                    path,
+                    f"{path} is new in a free mapping: the override is refused without a plus sign",
+                    setting=_setting(run, entry),
+                    fix=Fix(f"+{entry.text}", (), True),
+                    station="load",
+                )
+
+
+class CliNestedUnderNull(RejectingRule):
+    """An override below a null field is refused.
+
+    With a plus sign the field becomes a plain dictionary, on which the start-up fails; under `run_recipe.py` (0.6 and
+    later) that dictionary is turned into specs when offline packing is on.
+
+    ## Upstream
+    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `parse_hydra_overrides`
+    """
+
+    code, slug = "CFG127", "cfg/cli-under-null"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for entry in run.overrides:
+            if isinstance(entry, OverrideProblem) or entry.op != "set" or isinstance(entry.value, Object):
+                continue
+            if _existing(run, entry.key) == "null":
+                path = ".".join(entry.key)
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD,
+                    path,
+                    f"{'.'.join(entry.key[:-1])} is null: the override below it is refused",
+                    setting=_setting(run, entry),
+                    fix=Fix(f"+{entry.text} under run_recipe.py with enable_offline_packing=true, or a file with _target_"),
+                    station="load",
+                )
+
+
+RULES: tuple[Rule, ...] = (CliUnknownKey(), CliRenamedKey(), DatasetKwargsMerge(), CliNestedUnderNull())

@@ -1,0 +1,1 @@
+"""Conformance: mbpack's verdicts against those of the real Megatron-Bridge packages (see README.md in this folder)."""

@@ -1,0 +1,85 @@
+"""Batches of rows to the real packages, verdicts back, and the slug of the check that fired first."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from . import classify
+from .real import environments
+
+Row = dict[str, Any]
+Verdict = dict[str, Any]
+
+
+class WorkerFailed(Exception):
+    """A worker process ended early; the message ends with what it wrote to stderr."""
+
+
+class Judge:
+    """Worker processes of one release, kept open: start-up takes seconds, a row about 20 ms."""
+
+    def __init__(self, release: str, jobs: int = 1, gpu: str = "H100") -> None:
+        self.release, self.jobs, self.gpu = release, jobs, gpu
+        self._idle: list[subprocess.Popen[str]] = []
+        self._lock = threading.Lock()
+
+    def judge(self, rows: list[Row]) -> list[Verdict]:
+        """One verdict per row, in order, with `expect` (accepted, rejected) and `check` (a slug, or null) filled in."""
+        jobs = max(1, min(self.jobs, len(rows)))
+        parts = [rows[i::jobs] for i in range(jobs)]
+        with ThreadPoolExecutor(jobs) as pool:
+            answers = list(pool.map(self._part, parts))
+        verdicts = [answers[i % jobs][i // jobs] for i in range(len(rows))]
+        for row, verdict in zip(rows, verdicts, strict=True):
+            verdict["expect"] = "accepted" if verdict["accepted"] else "rejected"
+            verdict["check"] = None if verdict["accepted"] else classify.slug_of(verdict)
+        return verdicts
+
+    def close(self) -> None:
+        while self._idle:
+            worker = self._idle.pop()
+            assert worker.stdin is not None
+            worker.stdin.close()
+            worker.wait(timeout=60)
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _part(self, rows: list[Row]) -> list[Verdict]:
+        worker = self._take()
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        verdicts = []
+        for row in rows:
+            worker.stdin.write(json.dumps(row) + "\n")
+            worker.stdin.flush()
+            line = worker.stdout.readline()
+            if not line:
+                raise WorkerFailed(f"the worker of {self.release} ended at row {row['id']} (exit code {worker.wait()})")
+            verdicts.append(json.loads(line))
+        with self._lock:
+            self._idle.append(worker)
+        return verdicts
+
+    def _take(self) -> subprocess.Popen[str]:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        arguments, env = environments.command(self.release, "judge", self.gpu)
+        return subprocess.Popen(arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL)  # fmt: skip
+
+
+def load_recipes(release: str) -> dict[str, Any]:
+    """Recipe name -> main values, of the recipes that build without a network."""
+    arguments, env = environments.command(release, "recipes")
+    done = subprocess.run(arguments, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise WorkerFailed(f"listing the recipes of {release} failed: {done.stderr[-800:]}")
+    return {name: values for name, values in json.loads(done.stdout).items() if "unavailable" not in values}
