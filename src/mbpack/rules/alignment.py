@@ -158,7 +158,9 @@ class PadSeqToMultCp(Rule):
             f"run_recipe.py sets pad_seq_to_mult to {pad_multiple(run)} for {topology(run)}",
             why=f"{needed.because} = {needed.value}",
             related=(CP,),
-            fix=Fix(f"pad_seq_to_mult: {needed.value}", set_to(run, (PAD_MULT, needed.value)), safe=True),
+            fix=Fix(f"pad_seq_to_mult: {needed.value}", set_to(run, (PAD_MULT, needed.value)), safe=True)
+            if run.wrote(PAD_MULT)
+            else None,
         )
 
     @staticmethod

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.in_effect import DATA_SEQ, MODEL_SEQ, PACK_SIZE, TRAIN_PACKS, count, packs_given, sample_limit
+from mbpack.config.in_effect import (
+    DATA_SEQ,
+    MODEL_SEQ,
+    PACK_SIZE,
+    TRAIN_PACKS,
+    count,
+    likely_multiple,
+    packs_given,
+    sample_limit,
+)
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import R03, R05
@@ -85,7 +94,7 @@ class PackSizeEqualsSeq(Rule):
             + (f"; the {size} written here is not used" if wrote else ""),
             why="The launcher keeps pack and sequence length equal.",
             related=(DATA_SEQ,),
-            fix=Fix(f"packed_sequence_size: {length}", set_to(run, (PACK_SIZE, length)), safe=True),
+            fix=Fix(f"packed_sequence_size: {length}", set_to(run, (PACK_SIZE, length)), safe=True) if wrote else None,
         )
 
     def _too_long(self, run: Run, size: int, limit: int) -> Finding:
@@ -101,7 +110,7 @@ class PackSizeEqualsSeq(Rule):
             related=(DATA_SEQ, PACK_SIZE, MODEL_SEQ, TRAIN_PACKS),
             fix=Fix(
                 f"packed_sequence_size: {limit} (all three lengths equal), and rebuild the packed data",
-                set_to(run, (PACK_SIZE, limit)),
+                () if given else set_to(run, (PACK_SIZE, limit)),
             ),
         )
 
@@ -115,7 +124,7 @@ class PackSizeEqualsSeq(Rule):
             " then smaller than"
             " the rows it gets.",
             related=(DATA_SEQ, MODEL_SEQ, PACK_SIZE),
-            fix=Fix(f"seq_length: {size} for dataset and model", set_to(run, (DATA_SEQ, size), (MODEL_SEQ, size))),
+            fix=self._both(run, size),
         )
 
     def _model(self, run: Run, size: int) -> Iterator[Finding]:
@@ -136,7 +145,17 @@ class PackSizeEqualsSeq(Rule):
             else f"model.seq_length {length:,} is smaller than the packs of {size:,} tokens",
             why=f"With dataloader_type {loader} the stages exchange rows of model.seq_length tokens." if crash else "",
             related=(PACK_SIZE, PP),
-            fix=Fix(f"seq_length: {size} for model and dataset", set_to(run, (MODEL_SEQ, size), (DATA_SEQ, size))),
+            fix=self._both(run, size),
+        )
+
+    @staticmethod
+    def _both(run: Run, size: int) -> Fix:
+        """The sequence lengths raised to the pack size, where the topology allows that length."""
+        fits = size % likely_multiple(run).value == 0
+        return Fix(
+            f"seq_length: {size} for dataset and model"
+            + ("" if fits else ", with a pack size that suits the topology"),
+            set_to(run, (DATA_SEQ, size), (MODEL_SEQ, size)) if fits else (),
         )
 
 

@@ -196,11 +196,17 @@ class DynamicWidth16(Rule):
             f"rows of dynamic width are rounded up to {rounding} tokens, which is no multiple of {needed.value}",
             why=f"{needed.because} = {needed.value}. The row and the filler behind its last sample are then unaligned.",
             related=(CP, TP, SP),
-            fix=Fix(
-                f"{FIXED} with a pack size that divides by {needed.value} (rows rounded to"
-                f" {aligned_rounding(needed.value)} would do as well)",
-                set_to(run, (KWARGS_WIDTH, True)),
-            ),
+            fix=self._fix(run, needed.value),
+        )
+
+    @staticmethod
+    def _fix(run: Run, needed: int) -> Fix:
+        width = pack_size(run)
+        title = f"{FIXED} with a pack size that divides by {needed}"
+        fits = width is not None and width > 0 and width % needed == 0
+        return Fix(
+            f"{title} (rows rounded to {aligned_rounding(needed)} would do as well)",
+            set_to(run, (KWARGS_WIDTH, True)) if fits else (),
         )
 
 
