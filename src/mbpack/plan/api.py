@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mbpack.facts import releases
+from mbpack.facts.artifacts import steps_per_epoch
 from mbpack.plan.candidates import DEFAULT_SEED, Packed, Setup, choose_batch, pack_mapped
 from mbpack.plan.histogram import Histogram
 from mbpack.plan.packing import Shuffler
@@ -49,7 +50,7 @@ class PlanSummary:
         """Optimizer steps of one pass over the packs: rounded down, with ``train.num_epochs`` (0.6+) rounded up."""
         if self.packs is None:
             return None
-        return -(-self.packs // gbs) if num_epochs else self.packs // gbs
+        return steps_per_epoch(self.packs, gbs, keeps_last=num_epochs)
 
 
 def summary(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mbpack.facts import formulas, releases
+from mbpack.facts.artifacts import steps_per_epoch
 from mbpack.plan._optional import PlanError, numpy
 from mbpack.plan.histogram import Histogram
 from mbpack.plan.packing import Packs, Shuffler, first_fit_decreasing, lower_bound, shuffled_first_fit
@@ -259,8 +260,10 @@ def pack_mapped(mapped: Mapped, pack_size: int, batch: Batch, setup: Setup, shuf
         dynamic_width=_dynamic_width(first, batch.microbatches or gbs, np),
         attention_pairs=pairs,
         attention_share=100.0 * pairs / (packs * pack_size * (pack_size + 1) / 2),
-        steps_per_epoch=packs // gbs,
-        steps_num_epochs=-(-packs // gbs) if setup.version.release >= releases.R06 else None,
+        steps_per_epoch=steps_per_epoch(packs, gbs, keeps_last=False),
+        steps_num_epochs=steps_per_epoch(packs, gbs, keeps_last=True)
+        if setup.version.release >= releases.R06
+        else None,
     )
 
 

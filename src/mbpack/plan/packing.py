@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from mbpack.facts.artifacts import METADATA_KEYS
 from mbpack.plan._optional import PlanError, numpy
 
 if TYPE_CHECKING:
@@ -55,14 +56,15 @@ class Packs:
         """
         packs = self.count
         samples = int((self.samples * self.times).sum())
-        return {
-            "dataset_max_seqlen": longest,
-            "max_samples_per_bin": self.max_samples,
-            "packing_factor": round(samples / packs, 2),
-            "packing_efficiency": round(self.tokens / packs / self.capacity * 100, 2),
-            "pack_size": self.capacity,
-            "min_packed_seqlen": int(self.used.min()),
-        }
+        values = (
+            longest,
+            self.max_samples,
+            round(samples / packs, 2),
+            round(self.tokens / packs / self.capacity * 100, 2),
+            self.capacity,
+            int(self.used.min()),
+        )
+        return dict(zip(METADATA_KEYS, values, strict=True))
 
 
 class Shuffler:

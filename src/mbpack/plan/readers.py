@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from mbpack.facts.artifacts import COLUMNS, read_location
 from mbpack.plan._optional import PlanError, numpy, optional
 from mbpack.plan.histogram import FORMAT, Counted, Histogram
 from mbpack.plan.jsonl import LENGTH_NAMES, TOKEN_NAMES, read_jsonl
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _PIECE = 1 << 24  # bytes of text parsed at once
 _NUMBERS = 1 << 21  # numbers of an array counted at once
 _PYARROW = ("pyarrow", "pyarrow.compute", "pyarrow.parquet")
-_PACK_COLUMNS = {"input_ids", "loss_mask", "seq_start_id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _parse_numbers(source: str, piece: bytes, first: int) -> IntArray:
             warnings.simplefilter("error")
             try:
                 fast: IntArray = np.fromstring(piece, dtype=np.int64, sep="\n")
-                if 0 <= fast.min() and fast.max() < 1 << 40:
+                if fast.min() >= 0 and fast.max() < 1 << 40:
                     return fast
             except (ValueError, DeprecationWarning):
                 pass
@@ -284,11 +284,9 @@ def _of_packs(packs: Any) -> Histogram:
 
 def _packed_notes(source: str) -> tuple[str, ...]:
     note = f"{source}: lengths of the samples as packed: rows dropped or cut while packing are not in it"
-    folder = Path(source).resolve().parent.name
-    _, found, multiple = folder.partition("pad_seq_to_mult")
-    digits = multiple.split("_")[0]
-    if found and digits.isdigit() and int(digits) > 1:
-        note += f", and each was padded to a multiple of {digits}"
+    multiple = read_location(os.path.abspath(source)).multiple
+    if multiple is not None and multiple > 1:
+        note += f", and each was padded to a multiple of {multiple}"
     return (note,)
 
 
@@ -304,7 +302,7 @@ def _read_parquet(source: str, options: Options) -> Reading:
         raise PlanError(f"not a readable parquet file ({str(error).splitlines()[0]})") from None
     with file:
         schema = file.schema_arrow
-        if options.column is None and set(schema.names) >= _PACK_COLUMNS:
+        if options.column is None and set(schema.names) >= set(COLUMNS):
             return Reading(source, "packed data", _of_parquet_packs(file, pc, np), _packed_notes(source))
         column = _pick_column(schema, options.column, pa)
         listed = _is_list(schema.field(column).type, pa)

@@ -164,17 +164,15 @@ def _renderer(template: str, tokens: Mapping[str, str]) -> Callable[[Sequence[An
     """A function that renders a chat as transformers' ``apply_chat_template`` does without a generation prompt."""
     jinja2 = optional("jinja2", "tokenize", "a chat template")
     sandbox = optional("jinja2.sandbox", "tokenize", "a chat template")
-    base: Any = optional("jinja2.ext", "tokenize", "a chat template").Extension
+    extension = optional("jinja2.ext", "tokenize", "a chat template").Extension
 
-    class Generation(base):
-        """``{% generation %}`` marks what is trained; it does not change the text."""
+    def parse(_: Any, parser: Any) -> Any:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.Scope(body).set_lineno(line)
 
-        tags = frozenset(("generation",))
-
-        def parse(self, parser: Any) -> Any:
-            line = next(parser.stream).lineno
-            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return jinja2.nodes.Scope(body).set_lineno(line)
+    # `{% generation %}` marks what is trained; it does not change the text
+    generation = type("Generation", (extension,), {"tags": {"generation"}, "parse": parse})
 
     def raise_exception(message: str) -> None:
         raise jinja2.TemplateError(message)
@@ -183,7 +181,7 @@ def _renderer(template: str, tokens: Mapping[str, str]) -> Callable[[Sequence[An
         return json.dumps(value, ensure_ascii=False, indent=indent)
 
     environment = sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=[generation, "jinja2.ext.loopcontrols"]
     )
     environment.filters["tojson"] = tojson
     environment.globals["raise_exception"] = raise_exception

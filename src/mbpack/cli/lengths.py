@@ -1,0 +1,173 @@
+"""`mbpack lengths`: count row lengths where the data lives, and save or add up histograms."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mbpack.plan.readers import Options
+
+_HELP = {
+    "column": "Parquet column or JSONL field with lengths, token lists or texts; usual names are found by themselves.",
+    "counts": "What bare numbers count: stored (tokens of the row as stored) or runtime (one less).",
+    "tokenizer": "Tokenizer for rows of text: tokenizer.json, its folder, or tekken.json. Local files only.",
+    "template": "Jinja chat template; else the one beside the tokenizer.",
+    "turn": "Special tokens the chat format adds to each message, instead of a template (ChatML: 4 or 5).",
+    "row": "Special tokens added once to each chat; with --turn-tokens.",
+    "workers": "Processes that tokenize; 0 decides by the size of the file.",
+}
+
+Column = Annotated[str | None, typer.Option(help=_HELP["column"])]
+Counts = Annotated[str, typer.Option(help=_HELP["counts"])]
+TokenizerPath = Annotated[str | None, typer.Option("--tokenizer", help=_HELP["tokenizer"])]
+ChatTemplate = Annotated[str | None, typer.Option(help=_HELP["template"])]
+TurnTokens = Annotated[int | None, typer.Option(min=0, help=_HELP["turn"])]
+RowTokens = Annotated[int, typer.Option(min=0, help=_HELP["row"])]
+AddBos = Annotated[bool, typer.Option("--add-bos", help="Prompt-completion rows start with a beginning token.")]
+AddEos = Annotated[bool, typer.Option("--add-eos/--no-add-eos", help="Prompt-completion rows end with the end token.")]
+Workers = Annotated[int, typer.Option(min=0, help=_HELP["workers"])]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("lengths")(lengths)
+
+
+def lengths(
+    files: Annotated[list[str], typer.Argument(metavar="FILES...", show_default=False)],
+    output: Annotated[str | None, typer.Option(help="Write the histogram to this file; - for standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    column: Column = None,
+    counts: Counts = "stored",
+    tokenizer: TokenizerPath = None,
+    chat_template: ChatTemplate = None,
+    turn_tokens: TurnTokens = None,
+    row_tokens: RowTokens = 0,
+    add_bos: AddBos = False,
+    add_eos: AddEos = True,
+    workers: Workers = 0,
+) -> int:
+    """Count row lengths into a histogram that adds up: text, .npy, parquet, JSONL, packed data, histograms, stdin (-)."""
+    from mbpack.plan._optional import PlanError
+
+    try:
+        options = reading_options(
+            column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers
+        )
+        return _lengths(files, output, force, options)
+    except PlanError as error:
+        print(f"mbpack lengths: {error}", file=sys.stderr)
+        return 2
+
+
+def reading_options(
+    column: str | None,
+    counts: str,
+    tokenizer: str | None,
+    chat_template: str | None,
+    turn_tokens: int | None,
+    row_tokens: int,
+    add_bos: bool,
+    add_eos: bool,
+    workers: int,
+) -> Options:
+    """What the shared flags say about reading.
+
+    Raises:
+        PlanError: for a value that is not one of the choices.
+    """
+    from mbpack.plan._optional import PlanError
+    from mbpack.plan.readers import Options
+    from mbpack.plan.tokenization import TokenizerSpec
+
+    if counts not in ("stored", "runtime"):
+        raise PlanError(f"--counts {counts}: stored or runtime")
+    spec = None
+    if tokenizer is not None:
+        spec = TokenizerSpec(tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos)
+    elif chat_template is not None or turn_tokens is not None:
+        raise PlanError("--chat-template and --turn-tokens need --tokenizer")
+    return Options(column, counts, spec, workers)  # type: ignore[arg-type]
+
+
+def _lengths(files: list[str], output: str | None, force: bool, options: Options) -> int:
+    from mbpack.plan.chart import terminal_chart
+    from mbpack.plan.readers import read_all
+    from mbpack.plan.report_text import head_line
+
+    if output is not None and output != "-":
+        check_target(output, force)
+    with progress_bar() as progress:
+        histogram, readings = read_all(files, _with(options, progress))
+    if output == "-":
+        sys.stdout.write(histogram.to_json())
+        return 0
+    for reading in readings:
+        print(f"{reading.source}: {reading.kind}, {reading.histogram.rows:,} rows")
+        for note in reading.notes:
+            print(f"  {note}")
+    print(head_line(histogram))
+    for line in terminal_chart(histogram, (), speaks_unicode()):
+        print(line)
+    if output is not None:
+        write(histogram.save, output)
+        print(f"written: {output}")
+    return 0
+
+
+def check_target(path: str, force: bool) -> None:
+    """Refuse to replace a file unasked.
+
+    Raises:
+        PlanError: when the file exists.
+    """
+    import os
+
+    from mbpack.plan._optional import PlanError
+
+    if not force and os.path.exists(path):
+        raise PlanError(f"{path}: exists; --force replaces it")
+
+
+def write(action: Callable[[str], None], path: str) -> None:
+    """Run a write and turn a failure into one line."""
+    from mbpack.plan._optional import PlanError
+
+    try:
+        action(path)
+    except OSError as error:
+        raise PlanError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def _with(options: Options, progress: Callable[[int, int], None] | None) -> Options:
+    from dataclasses import replace
+
+    return replace(options, progress=progress)
+
+
+def speaks_unicode() -> bool:
+    """Whether standard output can show block characters."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on a terminal's standard error, by bytes read; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total or None)
+
+        yield update

@@ -1,0 +1,303 @@
+"""`mbpack plan`: which pack length, from the data's real lengths."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mbpack.cli.lengths import (
+    AddBos,
+    AddEos,
+    ChatTemplate,
+    Column,
+    Counts,
+    RowTokens,
+    TokenizerPath,
+    TurnTokens,
+    Workers,
+    check_target,
+    progress_bar,
+    reading_options,
+    speaks_unicode,
+    write,
+)
+
+if TYPE_CHECKING:
+    from mbpack.plan.candidates import Setup
+    from mbpack.plan.readers import Options
+    from mbpack.plan.report_json import Plan
+    from mbpack.plan.report_text import Line
+
+MODES = ("offline", "in_batch", "energon", "global_batch", "dynamic_cp")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plan")(plan)
+
+
+def plan(
+    lengths: Annotated[list[str], typer.Argument(metavar="LENGTHS...", show_default=False)],
+    pack: Annotated[str | None, typer.Option(help="Pack lengths to compare, tokens, comma separated.")] = None,
+    token_slots: Annotated[int | None, typer.Option(help="Tokens per step, the same for every pack length.")] = None,
+    gbs: Annotated[int | None, typer.Option(help="Packs per step, the same for every pack length.")] = None,
+    dp: Annotated[int | None, typer.Option(help="Data parallel size.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="Number of GPUs, instead of --dp.")] = None,
+    tp: Annotated[int, typer.Option(help="Tensor parallel size.")] = 1,
+    pp: Annotated[int, typer.Option(help="Pipeline parallel size.")] = 1,
+    cp: Annotated[int, typer.Option(help="Context parallel size.")] = 1,
+    eval_cp: Annotated[int | None, typer.Option(help="Context parallel size of the evaluation.")] = None,
+    sp: Annotated[bool, typer.Option("--sp/--no-sp", help="Sequence parallel.")] = False,
+    multiple: Annotated[int | None, typer.Option(help="Padding multiple, instead of the topology's.")] = None,
+    schema: Annotated[str | None, typer.Option(help="chat or prompt-completion.")] = None,
+    bridge: Annotated[str | None, typer.Option(help="Megatron-Bridge release, such as 0.6 or 0.6.2.")] = None,
+    seed: Annotated[int, typer.Option(help="dataset.seed.")] = 1234,
+    max_single: Annotated[int | None, typer.Option(help="Longest row, tokens, below the pack length.")] = None,
+    mode: Annotated[str | None, typer.Option(help=f"Also simulate: {', '.join(MODES[1:])}; or all.")] = None,
+    mbs: Annotated[int, typer.Option(help="Rows packed together, for in_batch.")] = 4,
+    samples_per_step: Annotated[int | None, typer.Option(help="Global batch of unpacked modes, samples.")] = None,
+    buffer: Annotated[str | None, typer.Option(help="packing_buffer_size values for energon.")] = None,
+    visual_tokens: Annotated[float, typer.Option(help="Merged visual tokens a sample, for energon's memory.")] = 0,
+    patch: Annotated[int, typer.Option(help="Patch size of the vision tower: 14 or 16.")] = 14,
+    json_output: Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the plan as JSON.")] = None,
+    plot: Annotated[str | None, typer.Option(help="Write a picture: FILE.png or FILE.svg.")] = None,
+    write_to: Annotated[str | None, typer.Option("--write", help="Write answers for `mbpack init --answers`.")] = None,
+    choose: Annotated[int | None, typer.Option(help="Pack length for --write; else the recommended one.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False,
+    chart: Annotated[bool, typer.Option("--chart/--no-chart", help="Show the length distribution.")] = True,
+    column: Column = None,
+    counts: Counts = "stored",
+    tokenizer: TokenizerPath = None,
+    chat_template: ChatTemplate = None,
+    turn_tokens: TurnTokens = None,
+    row_tokens: RowTokens = 0,
+    add_bos: AddBos = False,
+    add_eos: AddEos = True,
+    workers: Workers = 0,
+) -> int:
+    """Compare pack lengths on real row lengths: text, .npy, parquet, JSONL, packed data or histograms; - for stdin."""
+    from mbpack.plan._optional import PlanError
+
+    try:
+        options = reading_options(
+            column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers
+        )
+        setup, assumed = _setup(
+            bridge, schema, seed, tp, pp, cp, eval_cp, sp, dp, gpus, token_slots, gbs, max_single, multiple
+        )
+        packs = _numbers("--pack", pack)
+        if write_to is not None:
+            check_target(write_to, force)
+        made = _plan(lengths, options, packs, setup, schema, assumed)
+        made = replace(
+            made,
+            simulations=_simulate(
+                made, _modes(mode), mbs, samples_per_step, _numbers("--buffer", buffer), visual_tokens, patch
+            ),
+        )
+        _deliver(made, json_output, plot, write_to, choose, chart)
+    except PlanError as error:
+        print(f"mbpack plan: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
+    """Whole numbers, comma separated, each once, in order."""
+    from mbpack.plan._optional import PlanError
+
+    if text is None:
+        return ()
+    try:
+        numbers = tuple(dict.fromkeys(int(part.strip().replace("_", "")) for part in text.split(",") if part.strip()))
+    except ValueError:
+        raise PlanError(f"{flag} {text}: whole numbers, comma separated, such as 2048,4096") from None
+    if not numbers or min(numbers) < 1 or max(numbers) > 1 << 30:
+        raise PlanError(f"{flag} {text}: numbers from 1 to {1 << 30:,}")
+    return numbers
+
+
+def _modes(text: str | None) -> tuple[str, ...]:
+    from mbpack.plan._optional import PlanError
+
+    if text is None:
+        return ()
+    wanted = tuple(part.strip().replace("-", "_") for part in text.split(",") if part.strip())
+    if wanted == ("all",):
+        return MODES[1:]
+    unknown = [name for name in wanted if name not in MODES]
+    if unknown:
+        raise PlanError(f"--mode {unknown[0]}: one of {', '.join(MODES)} or all")
+    return tuple(name for name in MODES[1:] if name in wanted)
+
+
+def _setup(
+    bridge: str | None,
+    schema: str | None,
+    seed: int,
+    tp: int,
+    pp: int,
+    cp: int,
+    eval_cp: int | None,
+    sp: bool,
+    dp: int | None,
+    gpus: int | None,
+    token_slots: int | None,
+    gbs: int | None,
+    max_single: int | None,
+    multiple: int | None,
+) -> tuple[Setup, tuple[str, ...]]:
+    """The setup the flags describe, and what was assumed because no flag said it."""
+    from mbpack.facts import formulas, releases
+    from mbpack.plan._optional import PlanError
+    from mbpack.plan.candidates import Setup
+
+    assumed = []
+    if schema not in (None, "chat", "prompt-completion"):
+        raise PlanError(f"--schema {schema}: chat or prompt-completion")
+    try:
+        version = releases.version_of(releases.DEFAULT) if bridge is None else releases.parse_version(bridge)
+        if gpus is not None:
+            if dp is not None:
+                raise PlanError("give --dp or --gpus, not both: DP = GPUs / (TP x PP x CP)")
+            dp = formulas.data_parallel_size(gpus, tp, pp, cp).value
+    except PlanError:
+        raise
+    except ValueError as error:
+        raise PlanError(str(error)) from None
+    if bridge is None:
+        assumed.append(f"release {version.text} (--bridge)")
+    if dp is None:
+        assumed.append("the global batch is not checked against DP (--dp or --gpus)")
+    if token_slots is None and gbs is None:
+        assumed.append("one pack of the longest kind a rank and step (--token-slots or --gbs)")
+    setup = Setup(
+        version=version,
+        schema="prompt-completion" if schema == "prompt-completion" else "chat",
+        seed=seed,
+        tp=tp,
+        pp=pp,
+        cp=cp,
+        eval_cp=eval_cp,
+        sp=sp,
+        dp=dp,
+        token_slots=token_slots,
+        gbs=gbs,
+        max_single=max_single,
+        multiple=multiple,
+    )
+    setup.check((1,))
+    return setup, tuple(assumed)
+
+
+def _plan(
+    sources: list[str],
+    options: Options,
+    packs: tuple[int, ...],
+    setup: Setup,
+    schema: str | None,
+    assumed: tuple[str, ...],
+) -> Plan:
+    from mbpack.plan.candidates import DEFAULT_PACKS, evaluate
+    from mbpack.plan.readers import read_all
+    from mbpack.plan.recommend import recommend
+    from mbpack.plan.report_json import Plan
+
+    with progress_bar() as progress:
+        histogram, readings = read_all(sources, replace(options, progress=progress))
+    if schema is None:
+        pairs = any("prompt and completion" in reading.kind for reading in readings)
+        chats = any("chats" in reading.kind for reading in readings)
+        if pairs and not chats:
+            setup = replace(setup, schema="prompt-completion")
+        elif not chats:
+            assumed = (*assumed, "chat rows (--schema)")
+    candidates = evaluate(histogram, packs or DEFAULT_PACKS, setup)
+    notes = tuple(note for reading in readings for note in reading.notes)
+    return Plan(histogram, readings, setup, assumed, candidates, recommend(candidates), (), notes)
+
+
+def _simulate(
+    made: Plan,
+    modes: tuple[str, ...],
+    mbs: int,
+    samples_per_step: int | None,
+    buffers: tuple[int, ...],
+    visual_tokens: float,
+    patch: int,
+) -> tuple[Any, ...]:
+    """The unpacked-data modes at the recommended pack length (else the longest candidate)."""
+    if not modes:
+        return ()
+    from mbpack.facts import formulas
+    from mbpack.plan import online
+    from mbpack.plan._optional import PlanError
+
+    setup, rows = made.setup, made.histogram
+    chosen = made.recommendation.pack_size
+    candidate = next((one for one in made.candidates if one.pack_size == chosen), made.candidates[-1])
+    size, dp = candidate.pack_size, setup.dp or 1
+    if mbs < 1 or patch not in online.VISUAL_BYTES or visual_tokens < 0:
+        raise PlanError("--mbs must be at least 1, --patch 14 or 16, --visual-tokens not negative")
+    if samples_per_step is None:
+        per_pack = candidate.packed.samples_mean if candidate.packed else 1
+        samples_per_step = max(1, round(candidate.batch.gbs * per_pack / (mbs * dp))) * mbs * dp
+    multiple = setup.pad_multiple().value
+    found: list[Any] = []
+    if "in_batch" in modes:
+        found.append(online.in_batch(rows, size, mbs, samples_per_step, dp, multiple))
+    if "energon" in modes:
+        found.append(online.energon(rows, size, multiple, buffers or online.BUFFERS, visual_tokens, patch))
+    if "global_batch" in modes:
+        aligned = formulas.global_batch_multiple(setup.tp, setup.cp, setup.sp).value
+        found.append(online.global_batch(rows, size, samples_per_step, dp, aligned))
+    pool = dp * setup.cp
+    if "dynamic_cp" in modes and (pool > 1 or modes == ("dynamic_cp",)):
+        aligned = formulas.dynamic_cp_multiple(dp, setup.tp, setup.cp, setup.sp).value
+        found.append(online.dynamic_cp(rows, max(1, size // setup.cp), samples_per_step, pool, aligned))
+    return tuple(found)
+
+
+def _deliver(
+    made: Plan, json_output: str | None, plot: str | None, write_to: str | None, choose: int | None, chart: bool
+) -> None:
+    from mbpack.plan.histogram import write_atomically
+    from mbpack.plan.report_json import as_json
+    from mbpack.plan.report_text import as_lines
+
+    if json_output != "-":
+        show(as_lines(made, chart, speaks_unicode()))
+    if json_output is not None:
+        text = json.dumps(as_json(made), indent=1, ensure_ascii=False) + "\n"
+        if json_output == "-":
+            sys.stdout.write(text)
+        else:
+            write(lambda path: write_atomically(path, text), json_output)
+    if plot is not None:
+        from mbpack.plan.chart import plot as draw
+
+        draw(made.histogram, made.candidates, plot)
+    if write_to is not None:
+        from mbpack.plan.answers import as_answers
+
+        answers = as_answers(made, choose)
+        write(lambda path: write_atomically(path, answers), write_to)
+        if json_output != "-":
+            print(f"written: {write_to}   next: mbpack init --answers {write_to}")
+
+
+def show(lines: list[Line]) -> None:
+    """Print a report: plain, or with colour on a terminal."""
+    if not sys.stdout.isatty():
+        print("\n".join(text for text, _ in lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for text, style in lines:
+        console.print(Text(text, style=style))
