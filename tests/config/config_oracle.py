@@ -73,7 +73,9 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
     if isinstance(left, float):
-        return left == right and math.copysign(1, left) == math.copysign(1, right) or left != left and right != right
+        if math.isnan(left) or math.isnan(right):
+            return math.isnan(left) and math.isnan(right)
+        return left == right and math.copysign(1, left) == math.copysign(1, right)
     return bool(left == right)
 
 

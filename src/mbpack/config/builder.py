@@ -9,13 +9,16 @@ from typing import Any, Final
 from yaml.nodes import MappingNode, ScalarNode
 
 from .composer import COLLECTION, MAX_DEPTH, TEXT, Node, TooDeep
-from .interpolation import grammar_error
+from .interpolation import grammar_error, is_usual
 from .items import Item, Problem, node_span
 from .merging import TooMany, duplicate_key, flatten
 from .scalars import MISSING, Interpolation, ScalarError, resolve_tagged, short_tag, shorten
 
 MAX_ITEMS: Final = 200_000
 """Most values read, aliases counted each time they are used."""
+
+MAX_ODD_TEXTS: Final = 200
+"""Most unusual interpolations of one document that are checked against OmegaConf's grammar, which is slow."""
 
 _STR: Final = "tag:yaml.org,2002:str"
 _COLLECTION_TAGS: Final = {"mapping": "tag:yaml.org,2002:map", "sequence": "tag:yaml.org,2002:seq"}
@@ -50,13 +53,14 @@ def build(root: Node, text: str) -> tuple[Item, list[Problem]]:
 
 
 class _Builder:
-    __slots__ = ("built", "check_duplicates", "decorated", "problems", "text")
+    __slots__ = ("built", "check_duplicates", "decorated", "odd_texts", "problems", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.problems: list[Problem] = []
         self.check_duplicates = True
-        self.decorated = "&" in text or "!" in text  # only then can a node carry an anchor or a tag
+        self.decorated = "&" in text or "!" in text or "<<" in text  # anchors, tags, merges
+        self.odd_texts = MAX_ODD_TEXTS
         self.built: dict[int, Any] = {}
 
     def item(self, node: Node, key: Node | None, depth: int, anchored: bool) -> Item:
@@ -65,7 +69,7 @@ class _Builder:
         known = self.built.get(id(node))
         if known is not None:
             return self._alias(node, key, known)
-        if not self._trim_properties(node):
+        if not self._trim_properties(node) and not hasattr(node, "merged_in"):
             return self._item(node, key, depth, anchored)
         self.built[id(node)] = _OPEN
         item = self.built[id(node)] = self._item(node, key, depth, True)
@@ -155,9 +159,11 @@ class _Builder:
             return MISSING
         if "${" not in text:
             return text
-        reason = grammar_error(text)
-        if reason is not None:
-            self._problem("interpolation", reason, node)
+        if not is_usual(text) and self.odd_texts:
+            self.odd_texts -= 1
+            reason = grammar_error(text)
+            if reason is not None:
+                self._problem("interpolation", reason, node)
         return Interpolation(text)
 
     def _alias(self, node: Node, key: Node | None, known: Any) -> Item:

@@ -35,6 +35,7 @@ MAX_PYTHON_CHARS: Final = 500_000
 """Longest text given to the Python parser (about two seconds); longer ones are judged by the C parser alone."""
 
 _MANY_BRACKETS: Final = 500
+_LIBYAML_DEPTH: Final = "maximum nesting depth"
 
 # Writings that libyaml reads differently: tabs as separators, a byte order mark inside, tags, `|#`, `?` inside
 # brackets; and a `?` key without a value at the end of the text, whose place it reports one line too far.
@@ -103,7 +104,9 @@ def compose(text: str) -> Node | None:
         _check_depth(text)
     try:
         node: Node | None = _CComposer(text).get_single_node()
-    except (yaml.YAMLError, UnicodeEncodeError):
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        if _LIBYAML_DEPTH in str(error):
+            raise TooDeep from None
         if len(text) > MAX_PYTHON_CHARS:
             raise
         return _compose_python(text)
@@ -140,5 +143,7 @@ def _check_depth(text: str) -> None:
                     raise TooDeep
             elif kind in {"SequenceEndEvent", "MappingEndEvent"}:
                 depth -= 1
-    except (yaml.YAMLError, UnicodeEncodeError):
-        return  # composing will meet the same error
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        if _LIBYAML_DEPTH in str(error):
+            raise TooDeep from None
+        # Any other error is met again when composing.

@@ -78,6 +78,10 @@ class Item:
             at = self._key = node_span(at)
         return at  # type: ignore[no-any-return]
 
+    def move(self, span: Span, key: Span | None) -> None:
+        """Say that the value is written somewhere else: an argument's place in a script."""
+        self._span, self._key = span, key
+
     @property
     def plain(self) -> Any:
         """The value without places: dicts and lists of plain values, ``???`` and interpolations as strings."""

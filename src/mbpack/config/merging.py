@@ -115,6 +115,7 @@ class _Flattener:
                 other = written.setdefault(_identity(pair[0]), pair[1])
                 if listed and other is not pair[1] and other.value != pair[1].value:
                     self._report_conflict(key, pair[0])
+                pair[1].merged_in = True
                 yield pair
 
     def _report_conflict(self, merge: Node, key: Node) -> None:
