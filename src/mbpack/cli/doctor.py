@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+from collections import Counter
 from typing import Annotated, Optional
 
 import typer
 
-from mbpack.cli.inputs import InputError, read, split_arguments
+from mbpack.cli.inputs import InputError, Inputs, split_arguments
+from mbpack.cli.project import project_settings
+from mbpack.cli.session import Options, Report, Unit, reports, warn
 from mbpack.config.context import ContextError, Given, check_value
-from mbpack.engine.check import Selection
-from mbpack.engine.doctor import examine
-from mbpack.engine.result import Result
+from mbpack.engine.check import Selection, check_names
+
+FORMATS = ("text", "json", "sarif", "github", "junit")
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +24,7 @@ def register(app: typer.Typer) -> None:
 def doctor(
     files: Annotated[Optional[list[str]], typer.Argument(metavar="[FILES...] [KEY=VALUE...]", show_default=False)] = None,
     bridge: Annotated[Optional[str], typer.Option(help="Megatron-Bridge release, such as 0.6 or 0.6.2.")] = None,
-    recipe: Annotated[Optional[str], typer.Option(help="Recipe the file overrides.")] = None,
+    recipe: Annotated[Optional[str], typer.Option(help="Recipe that the file overrides.")] = None,
     gpus: Annotated[Optional[int], typer.Option(help="Number of GPUs.")] = None,
     launcher: Annotated[Optional[str], typer.Option(help="run_recipe or script.")] = None,
     step: Annotated[Optional[str], typer.Option(help="Step function, such as vlm_step.")] = None,
@@ -33,27 +35,156 @@ def doctor(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     output_format: Annotated[str, typer.Option("--format", help="text, json, sarif, github or junit.")] = "text",
     output: Annotated[Optional[str], typer.Option(help="Write the report to a file.")] = None,
+    statistics: Annotated[bool, typer.Option("--statistics", help="Count findings per rule.")] = False,
+    baseline: Annotated[Optional[str], typer.Option(help="Report only what this baseline file does not hold.")] = None,
+    write_baseline: Annotated[Optional[str], typer.Option(help="Write today's findings to a baseline file.")] = None,
+    show_resolved: Annotated[
+        bool, typer.Option("--show-resolved", help="Print the configuration as it will be, each value with its origin.")
+    ] = False,
+    inspect: Annotated[bool, typer.Option("--inspect", help="Read every row of packed data that is reachable.")] = False,
+    lengths: Annotated[Optional[str], typer.Option(help="Lengths of the data, for the rules that need them.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes.")] = False,
+    unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Apply unsafe fixes too.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change; exit 1 when something would.")] = False,
+    backup: Annotated[bool, typer.Option("--backup", help="Keep the original beside a fixed file.")] = False,
 ) -> int:
-    """Check override files, saved run_config.yaml files, checkpoint directories or a recipe with overrides."""
+    """Check override files, saved run_config.yaml files, checkpoint directories, launch scripts, or a recipe alone."""
     try:
         flags = _flags(bridge, recipe, gpus, launcher, step, nodes)
+        project, table = project_settings()
+        selection = Selection(_names(select, table.get("select")), _names(ignore, table.get("ignore")))
+        check_names(selection)
+        if output_format not in FORMATS:
+            raise InputError(f"--format {output_format} is not known; use {', '.join(FORMATS)}")
         inputs = split_arguments(files or [])
-        results = _examine_all(inputs.paths, inputs.overrides, flags, merge, Selection(_names(select), _names(ignore)))
+        units = _units(inputs, flags, merge)
+        if fix or unsafe_fixes or diff:
+            from mbpack.cli.fixing import fix_units
+
+            return fix_units(units, tuple(inputs.overrides), flags, project, selection, unsafe_fixes, diff, backup)
+        from mbpack.report.style import Style, style_for
+
+        options = Options(
+            flags=flags,
+            project=project,
+            selection=selection,
+            overrides=tuple(inputs.overrides),
+            output_format=output_format,
+            style=Style() if output else style_for(),
+            baseline=_baseline(baseline),
+            show_resolved=show_resolved,
+            inspect=inspect,
+            lengths=lengths,
+        )
+        found = list(reports(units, options))
     except (InputError, ContextError) as error:
-        print(f"mbpack doctor: {error}", file=sys.stderr)
+        warn(str(error))
         return 2
-    from mbpack.report.json import render
+    return _finish(found, options, strict, output, statistics, write_baseline)
 
-    text = render(results)
-    print(text)
-    if any(result.failed_rules for result in results):
+
+def _finish(
+    found: list[Report], options: Options, strict: bool, output: str | None, statistics: bool, write_baseline: str | None
+) -> int:
+    for report in found:
+        if report.problem is not None:
+            warn(report.problem)
+    skipped = sum(report.skipped for report in found)
+    if skipped:
+        warn(f"{skipped} YAML files are no Megatron-Bridge configurations and were left out")
+    shown = [report for report in found if report.fragment is not None]
+    text = _statistics(shown) if statistics and options.output_format == "text" else _render(shown, options)
+    try:
+        if write_baseline is not None:
+            from mbpack.report.baseline import dump
+
+            _write(write_baseline, dump(mark for report in shown for mark in report.fingerprints))
+        if output is not None:
+            _write(output, text + "\n")
+        elif text:
+            print(text)
+    except InputError as error:
+        warn(str(error))
+        return 2
+    if any(report.failed for report in found):
         return 70
-    bad = sum(result.errors + (result.warnings if strict else 0) for result in results)
-    return 1 if bad else 0
+    if any(report.problem is not None for report in found):
+        return 2
+    bad = any(report.errors or (strict and report.warnings) for report in found)
+    return 1 if bad and write_baseline is None else 0
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+def _render(shown: list[Report], options: Options) -> str:
+    fragments = [report.fragment for report in shown]
+    if options.show_resolved:
+        return "\n\n".join(fragments)
+    if options.output_format == "text":
+        from mbpack.report.text import summary
+
+        text = "\n\n".join(fragments) if any("\n" in part for part in fragments) else "\n".join(fragments)
+        if len(shown) > 1:
+            counts = [(report.errors, report.warnings) for report in shown]
+            text += "\n\n" + summary(counts, options.style)
+        return text
+    if options.output_format == "json":
+        from mbpack.report.json import render as render_json
+
+        return render_json(fragments)
+    if options.output_format == "sarif":
+        from mbpack.report.sarif import render as render_sarif
+
+        return render_sarif(fragments)
+    if options.output_format == "github":
+        from mbpack.report.github import render as render_github
+
+        return render_github(fragments)
+    from mbpack.report.junit import render as render_junit
+
+    return render_junit(fragments)
+
+
+def _statistics(shown: list[Report]) -> str:
+    counts: Counter[str] = Counter()
+    for report in shown:
+        counts.update(report.counts)
+    width = len(str(max(counts.values(), default=0)))
+    return "\n".join(f"{number:>{width}}  {name}" for name, number in counts.most_common()) or "no findings"
+
+
+def _write(path: str, text: str) -> None:
+    from mbpack.config.writing import write_atomically
+
+    try:
+        write_atomically(path, text.encode("utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _units(inputs: Inputs, flags: Given, merge: bool) -> list[Unit]:
+    if not inputs.paths:
+        if flags.recipe is None:
+            raise InputError("name a file, a directory or a launch script, or a recipe with --recipe NAME")
+        return [Unit(())]
+    if merge:
+        return [Unit(tuple(path for path, _ in inputs.paths))]
+    return [Unit((path,), found) for path, found in inputs.paths]
+
+
+def _baseline(path: str | None) -> frozenset[str]:
+    if path is None:
+        return frozenset()
+    from mbpack.report.baseline import BaselineError, load
+
+    try:
+        return load(path)
+    except BaselineError as error:
+        raise InputError(str(error)) from None
+
+
+def _names(text: str | None, listed: list[str] | None) -> tuple[str, ...]:
+    if text is None:
+        return tuple(listed or ())
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _flags(
@@ -69,12 +200,3 @@ def _flags(
     return Given(bridge, recipe, gpus, launcher, step, nodes)
 
 
-def _examine_all(paths: list[str], overrides: list[str], flags: Given, merge: bool, selection: Selection) -> list[Result]:
-    results = []
-    for path in paths:
-        document = read(path)
-        try:
-            results.append(examine([document], flags, None, selection, path=path))
-        except ContextError as error:
-            raise ContextError(f"{path}: {error}") from None
-    return results

@@ -14,6 +14,7 @@ from mbpack.config.document import Document, parse
 
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*=|~[A-Za-z_][\w.]*$")
 _YAML = (".yaml", ".yml")
+_SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 #: Names under which a checkpoint keeps its configuration, best first.
 RUN_CONFIGS = ("run_config.yaml", "run_config.yml")
 
@@ -24,14 +25,18 @@ class InputError(Exception):
 
 @dataclass(slots=True)
 class Inputs:
-    """What the arguments name: files in order, and overrides in order."""
+    """What the arguments name: files (path, whether it was met in a directory or glob) and overrides, in order."""
 
-    paths: list[str] = field(default_factory=list)
+    paths: list[tuple[str, bool]] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)
 
 
 def split_arguments(arguments: Sequence[str]) -> Inputs:
-    """Tell files from KEY=VALUE overrides; an existing file always counts as a file."""
+    """Tell files from KEY=VALUE overrides; an existing file always counts as a file.
+
+    Raises:
+        InputError: an argument is neither.
+    """
     inputs = Inputs()
     for argument in arguments:
         if _OVERRIDE.match(argument) and not os.path.exists(argument):
@@ -41,36 +46,41 @@ def split_arguments(arguments: Sequence[str]) -> Inputs:
     return inputs
 
 
-def _expand(argument: str) -> Iterator[str]:
+def _expand(argument: str) -> Iterator[tuple[str, bool]]:
     if argument == "-" or os.path.isfile(argument):
-        yield argument
+        yield argument, False
     elif os.path.isdir(argument):
         yield from _directory(Path(argument))
     elif any(sign in argument for sign in "*?["):
-        found = sorted(glob.glob(argument, recursive=True))
+        found = [name for name in sorted(glob.glob(argument, recursive=True)) if os.path.isfile(name)]
         if not found:
             raise InputError(f"{argument}: no file matches")
-        for name in found:
-            if os.path.isfile(name):
-                yield name
+        yield from ((name, True) for name in found)
+    elif os.path.exists(argument):
+        yield argument, False
     else:
         raise InputError(f"{argument}: no such file or directory")
 
 
-def _directory(path: Path) -> Iterator[str]:
+def _directory(path: Path) -> Iterator[tuple[str, bool]]:
     """The configuration of a checkpoint directory, else every YAML file below the directory."""
     for name in RUN_CONFIGS:
         if (path / name).is_file():
-            yield str(path / name)
+            yield str(path / name), False
             return
-    latest = sorted(path.glob("iter_*/run_config.yaml"))
-    if latest:
-        yield str(latest[-1])
+    saved = sorted(path.glob("iter_*/run_config.yaml"))
+    if saved:
+        yield str(saved[-1]), False
         return
     found = sorted(str(name) for suffix in _YAML for name in path.rglob(f"*{suffix}") if name.is_file())
     if not found:
         raise InputError(f"{path}: no run_config.yaml and no YAML file in this directory")
-    yield from found
+    yield from ((name, True) for name in found)
+
+
+def is_script(path: str) -> bool:
+    """Whether a file is a launch script, by its name."""
+    return path.endswith(_SCRIPTS)
 
 
 def read(path: str) -> Document:
@@ -79,11 +89,14 @@ def read(path: str) -> Document:
     Raises:
         InputError: the file cannot be read.
     """
-    if path == "-":
-        return parse(sys.stdin.buffer.read(), "-")
     try:
-        with open(path, "rb") as stream:
-            data = stream.read()
+        if path == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as stream:
+                data = stream.read()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if is_script(path):
+        return Document(path, data.decode("utf-8", "replace"))
     return parse(data, path)

@@ -52,7 +52,7 @@ def lengths(
     add_eos: AddEos = True,
     workers: Workers = 0,
 ) -> int:
-    """Count row lengths into a histogram that adds up: text, .npy, parquet, JSONL, packed data, histograms, stdin (-)."""
+    """Count row lengths into a histogram that adds up: text, .npy, parquet, JSONL, packs, histograms; - for stdin."""
     from mbpack.plan._optional import PlanError
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -86,24 +86,47 @@ def plan(
         options = reading_options(
             column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers
         )
-        setup, assumed = _setup(
-            bridge, schema, seed, tp, pp, cp, eval_cp, sp, dp, gpus, token_slots, gbs, max_single, multiple
-        )
-        packs = _numbers("--pack", pack)
         if write_to is not None:
             check_target(write_to, force)
-        made = _plan(lengths, options, packs, setup, schema, assumed)
-        made = replace(
-            made,
-            simulations=_simulate(
-                made, _modes(mode), mbs, samples_per_step, _numbers("--buffer", buffer), visual_tokens, patch
-            ),
-        )
+        wanted = Simulations(_modes(mode), mbs, samples_per_step, _numbers("--buffer", buffer), visual_tokens, patch)
+        wanted.check()
+        ranks = _ranks(dp, gpus, tp, pp, cp)
+        setup = _setup(bridge, schema, tp=tp, pp=pp, cp=cp, eval_cp=eval_cp, sp=sp, dp=ranks, multiple=multiple)
+        setup = replace(setup, seed=seed, token_slots=token_slots, gbs=gbs, max_single=max_single)
+        setup.check((1,))
+        assumed = _assumed(bridge, setup)
+        made = _plan(lengths, options, _numbers("--pack", pack), setup, schema, assumed)
+        made = replace(made, simulations=_simulate(made, wanted))
         _deliver(made, json_output, plot, write_to, choose, chart)
     except PlanError as error:
         print(f"mbpack plan: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Simulations:
+    """Which modes to simulate besides offline packing, and with what."""
+
+    modes: tuple[str, ...]
+    mbs: int
+    samples_per_step: int | None
+    buffers: tuple[int, ...]
+    visual_tokens: float
+    patch: int
+
+    def check(self) -> None:
+        """Refuse values out of range.
+
+        Raises:
+            PlanError: naming the flags.
+        """
+        from mbpack.plan._optional import PlanError
+
+        if self.mbs < 1 or (self.samples_per_step is not None and self.samples_per_step < 1):
+            raise PlanError("--mbs and --samples-per-step must be at least 1")
+        if self.patch not in (14, 16) or not 0 <= self.visual_tokens < 1e9:
+            raise PlanError("--patch is 14 or 16, --visual-tokens not negative")
 
 
 def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
@@ -135,63 +158,46 @@ def _modes(text: str | None) -> tuple[str, ...]:
     return tuple(name for name in MODES[1:] if name in wanted)
 
 
-def _setup(
-    bridge: str | None,
-    schema: str | None,
-    seed: int,
-    tp: int,
-    pp: int,
-    cp: int,
-    eval_cp: int | None,
-    sp: bool,
-    dp: int | None,
-    gpus: int | None,
-    token_slots: int | None,
-    gbs: int | None,
-    max_single: int | None,
-    multiple: int | None,
-) -> tuple[Setup, tuple[str, ...]]:
-    """The setup the flags describe, and what was assumed because no flag said it."""
-    from mbpack.facts import formulas, releases
+def _ranks(dp: int | None, gpus: int | None, tp: int, pp: int, cp: int) -> int | None:
+    """The data parallel size, given or derived."""
+    from mbpack.facts import formulas
+    from mbpack.plan._optional import PlanError
+
+    if gpus is None:
+        return dp
+    if dp is not None:
+        raise PlanError("give --dp or --gpus, not both: DP = GPUs / (TP x PP x CP)")
+    try:
+        return formulas.data_parallel_size(gpus, tp, pp, cp).value
+    except ValueError as error:
+        raise PlanError(str(error)) from None
+
+
+def _setup(bridge: str | None, schema: str | None, **topology: Any) -> Setup:
+    """The setup of a release, a schema and a topology."""
+    from mbpack.facts import releases
     from mbpack.plan._optional import PlanError
     from mbpack.plan.candidates import Setup
 
-    assumed = []
     if schema not in (None, "chat", "prompt-completion"):
         raise PlanError(f"--schema {schema}: chat or prompt-completion")
     try:
         version = releases.version_of(releases.DEFAULT) if bridge is None else releases.parse_version(bridge)
-        if gpus is not None:
-            if dp is not None:
-                raise PlanError("give --dp or --gpus, not both: DP = GPUs / (TP x PP x CP)")
-            dp = formulas.data_parallel_size(gpus, tp, pp, cp).value
-    except PlanError:
-        raise
     except ValueError as error:
         raise PlanError(str(error)) from None
+    return Setup(version, "prompt-completion" if schema == "prompt-completion" else "chat", **topology)
+
+
+def _assumed(bridge: str | None, setup: Setup) -> tuple[str, ...]:
+    """What no flag said, and the flag that would."""
+    assumed = []
     if bridge is None:
-        assumed.append(f"release {version.text} (--bridge)")
-    if dp is None:
-        assumed.append("the global batch is not checked against DP (--dp or --gpus)")
-    if token_slots is None and gbs is None:
-        assumed.append("one pack of the longest kind a rank and step (--token-slots or --gbs)")
-    setup = Setup(
-        version=version,
-        schema="prompt-completion" if schema == "prompt-completion" else "chat",
-        seed=seed,
-        tp=tp,
-        pp=pp,
-        cp=cp,
-        eval_cp=eval_cp,
-        sp=sp,
-        dp=dp,
-        token_slots=token_slots,
-        gbs=gbs,
-        max_single=max_single,
-        multiple=multiple,
-    )
-    setup.check((1,))
-    return setup, tuple(assumed)
+        assumed.append(f"release {setup.version.text} (--bridge)")
+    if setup.dp is None:
+        assumed.append("DP unknown, so the global batch is not checked (--dp or --gpus)")
+    if setup.token_slots is None and setup.gbs is None:
+        assumed.append("one pack of the longest candidate a rank and step (--token-slots or --gbs)")
+    return tuple(assumed)
 
 
 def _plan(
@@ -221,29 +227,19 @@ def _plan(
     return Plan(histogram, readings, setup, assumed, candidates, recommend(candidates), (), notes)
 
 
-def _simulate(
-    made: Plan,
-    modes: tuple[str, ...],
-    mbs: int,
-    samples_per_step: int | None,
-    buffers: tuple[int, ...],
-    visual_tokens: float,
-    patch: int,
-) -> tuple[Any, ...]:
-    """The unpacked-data modes at the recommended pack length (else the longest candidate)."""
-    if not modes:
+def _simulate(made: Plan, wanted: Simulations) -> tuple[Any, ...]:
+    """The other modes at the recommended pack length (else the longest candidate)."""
+    if not wanted.modes:
         return ()
     from mbpack.facts import formulas
     from mbpack.plan import online
-    from mbpack.plan._optional import PlanError
 
     setup, rows = made.setup, made.histogram
     chosen = made.recommendation.pack_size
     candidate = next((one for one in made.candidates if one.pack_size == chosen), made.candidates[-1])
     size, dp = candidate.pack_size, setup.dp or 1
-    if mbs < 1 or patch not in online.VISUAL_BYTES or visual_tokens < 0:
-        raise PlanError("--mbs must be at least 1, --patch 14 or 16, --visual-tokens not negative")
-    if samples_per_step is None:
+    modes, mbs, samples_per_step = wanted.modes, wanted.mbs, wanted.samples_per_step
+    if samples_per_step is None:  # as many samples a step as the packs of a step hold
         per_pack = candidate.packed.samples_mean if candidate.packed else 1
         samples_per_step = max(1, round(candidate.batch.gbs * per_pack / (mbs * dp))) * mbs * dp
     multiple = setup.pad_multiple().value
@@ -251,7 +247,8 @@ def _simulate(
     if "in_batch" in modes:
         found.append(online.in_batch(rows, size, mbs, samples_per_step, dp, multiple))
     if "energon" in modes:
-        found.append(online.energon(rows, size, multiple, buffers or online.BUFFERS, visual_tokens, patch))
+        buffers = wanted.buffers or online.BUFFERS
+        found.append(online.energon(rows, size, multiple, buffers, wanted.visual_tokens, wanted.patch))
     if "global_batch" in modes:
         aligned = formulas.global_batch_multiple(setup.tp, setup.cp, setup.sp).value
         found.append(online.global_batch(rows, size, samples_per_step, dp, aligned))

@@ -33,6 +33,14 @@ class Ignore:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextProblem:
+    """Something a file's own directive says that cannot be used; the report goes on without it."""
+
+    message: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """Context values from one source, as text or numbers; None where the source says nothing."""
 
@@ -57,19 +65,17 @@ class Context:
     sources: Mapping[str, str] = field(default_factory=dict)
     ignores: tuple[Ignore, ...] = ()
     marker: str | None = None  # the key that told the release, when the file did
+    problems: tuple[ContextProblem, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)  # options of the launch command, when a script was read
 
 
-def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...]]:
-    """Read every ``# mbpack:`` comment of a document.
-
-    Raises:
-        ContextError: for an unknown word or a value that cannot be used, with the line.
-    """
+def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...], tuple[ContextProblem, ...]]:
+    """Read every ``# mbpack:`` comment of a document; words that cannot be used become problems."""
     if "mbpack" not in document.text:
-        return Given(), ()
+        return Given(), (), ()
     values: dict[str, Any] = {}
     ignores: list[Ignore] = []
+    problems: list[ContextProblem] = []
     for line, text in document.comments():
         match = _DIRECTIVE.search(text)
         if not match:
@@ -83,12 +89,17 @@ def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...]]:
         for word in words.split():
             name, equals, value = word.partition("=")
             if not equals or name not in ("bridge", "recipe", "gpus", "launcher", "step", "nodes"):
-                raise ContextError(
-                    f"line {line}: `{word}` is not a directive mbpack knows; write for example "
+                message = (
+                    f"`{word[:60]}` is not a directive mbpack knows; write for example "
                     "`# mbpack: bridge=0.6 recipe=NAME gpus=16 launcher=script` or `# mbpack: ignore[ALN101] reason`"
                 )
-            values[name] = check_value(name, value, f"line {line}")
-    return Given(**values), tuple(ignores)
+                problems.append(ContextProblem(message, line))
+                continue
+            try:
+                values[name] = check_value(name, value, "directive")
+            except ContextError as error:
+                problems.append(ContextProblem(str(error), line))
+    return Given(**values), tuple(ignores), tuple(problems)
 
 
 def check_value(name: str, value: str, where: str) -> Any:
@@ -206,38 +217,64 @@ def resolve_context(
     flags: Given,
     project: Given,
     documents: Collection[Document],
+    script: Given | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Context:
     """Put the sources together for one configuration (one file, or files merged as layers).
 
-    Raises:
-        ContextError: when a directive cannot be used.
+    ``script`` is what a launch command shows, ``options`` are its flags.
     """
     directive = Given()
     ignores: tuple[Ignore, ...] = ()
+    problems: tuple[ContextProblem, ...] = ()
     for document in documents:
-        given, more = parse_directives(document)
+        given, more, wrong = parse_directives(document)
+        problems += wrong
         directive = Given(*(new if new is not None else old for new, old in zip(_values(given), _values(directive), strict=True)))
         ignores += more
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for name in ("bridge", "recipe", "gpus", "launcher", "step", "nodes"):
-        for source, given in (("flag", flags), ("directive", directive), ("pyproject", project)):
+        shown = script or Given()
+        for source, given in (("flag", flags), ("directive", directive), ("script", shown), ("pyproject", project)):
             value = getattr(given, name)
             if value is not None:
                 values[name], sources[name] = value, source
                 break
     marker = None
+    if "recipe" not in values:
+        wrapped = _wrapped_recipe([document.root for document in documents if document.root is not None])
+        if wrapped is not None:
+            values["recipe"], sources["recipe"] = wrapped, "file"
     if "bridge" in values:
         version = parse_version(values.pop("bridge"))
     else:
-        shown = infer_release([document.root for document in documents if document.root is not None])
-        if shown is not None:
-            version, marker = version_of(shown[0]), shown[1]
+        inferred = infer_release([document.root for document in documents if document.root is not None])
+        if inferred is not None:
+            version, marker = version_of(inferred[0]), inferred[1]
             sources["bridge"] = "file"
         else:
             version = version_of(DEFAULT)
             sources["bridge"] = "default"
-    return Context(version=version, sources=sources, ignores=ignores, marker=marker, **values)
+    return Context(
+        version=version,
+        sources=sources,
+        ignores=ignores,
+        marker=marker,
+        problems=problems,
+        flags=dict(options or {}),
+        **values,
+    )
+
+
+def _wrapped_recipe(roots: Iterable[Item]) -> str | None:
+    """The recipe a wrapper names: ``recipe._target_`` with the path of a recipe function."""
+    for root in roots:
+        section = root.value.get("recipe") if isinstance(root.value, dict) else None
+        target = section.value.get("_target_") if section is not None and isinstance(section.value, dict) else None
+        if target is not None and isinstance(target.value, str) and ".recipes." in target.value:
+            return target.value.rpartition(".")[2]
+    return None
 
 
 def _values(given: Given) -> tuple[Any, ...]:

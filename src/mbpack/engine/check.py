@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mbpack.config.context import ContextError
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.engine.derived import derived_values
@@ -13,7 +14,7 @@ from mbpack.engine.suppress import apply_ignores
 from mbpack.facts.order import position
 from mbpack.rules.base import Finding, Rule
 from mbpack.rules.internal import INTERNAL
-from mbpack.rules.registry import rules_for
+from mbpack.rules.registry import ALL_RULES, BY_NAME, rules_for
 
 #: Needs that only the machine that trains can meet; they never decide a verdict.
 ENVIRONMENT = frozenset({"filesystem", "hardware", "environment", "libraries", "data", "nodes", "step"})
@@ -35,6 +36,21 @@ class Selection:
         if self.select and not any(_names(rule, name) for name in self.select):
             return False
         return not any(_names(rule, name) for name in self.ignore)
+
+
+def check_names(selection: Selection) -> None:
+    """Refuse names of rules that do not exist.
+
+    Raises:
+        ContextError: with the name and close ones.
+    """
+    for name in (*selection.select, *selection.ignore):
+        if not any(_names(rule, name) for rule in ALL_RULES):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, [*BY_NAME, *(rule.topic for rule in ALL_RULES)], n=3)
+            hint = f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else ""
+            raise ContextError(f"no rule is called {name}{hint}")
 
 
 def _names(rule: Rule, name: str) -> bool:

@@ -2,40 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mbpack.config.assemble import build_run
-from mbpack.config.context import Given, resolve_context
+from mbpack.config.context import Context, ContextError, ContextProblem, Given, resolve_context
 from mbpack.config.document import Document
-from mbpack.config.evidence import NOTHING, Evidence
+from mbpack.config.evidence import Evidence
+from mbpack.config.launched import flags_of, given_by, overrides_of
 from mbpack.config.overrides import Override, OverrideProblem
+from mbpack.config.recognise import looks_like
+from mbpack.config.run import Run
+from mbpack.config.shell import Launch
 from mbpack.engine.check import Selection, check
 from mbpack.engine.result import Result
+from mbpack.facts.sections import SECTION_NAMES
+from mbpack.rules.base import Finding
 from mbpack.rules.documents import document_findings
+from mbpack.rules.internal import NOT_BRIDGE, UNUSABLE
 
 
-def examine(
-    documents: Sequence[Document],
-    flags: Given | None = None,
-    project: Given | None = None,
-    selection: Selection | None = None,
-    overrides: Sequence[Override | OverrideProblem] = (),
-    environ: Mapping[str, str] | None = None,
-    path: str | None = None,
-    evidence: Evidence = NOTHING,
-) -> Result:
-    """Judge one configuration made of layers.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to examine and under which circumstances.
+
+    ``documents`` are the files, lowest layer first. ``launch`` is a launch command, ``script`` the file it stands in.
+    ``look`` gathers evidence from the disk for a run. ``environ`` is the environment of the run, None where unknown.
+    """
+
+    documents: Sequence[Document] = ()
+    flags: Given = field(default_factory=Given)
+    project: Given = field(default_factory=Given)
+    selection: Selection = field(default_factory=Selection)
+    overrides: Sequence[Override | OverrideProblem] = ()
+    launch: Launch | None = None
+    script: Document | None = None
+    environ: Mapping[str, str] | None = None
+    path: str | None = None
+    look: Callable[[Run], Evidence] | None = None
+
+
+def examine(documents: Sequence[Document], flags: Given | None = None, path: str | None = None) -> Result:
+    """Judge documents as layers of one configuration; see :func:`judge` for everything else."""
+    return judge(Request(documents, flags or Given(), path=path))
+
+
+def judge(request: Request) -> Result:
+    """Judge one configuration.
 
     Raises:
-        ContextError: the context cannot be used: an unknown release, recipe or directive.
+        ContextError: a flag cannot be used: an unknown release or recipe.
     """
-    context = resolve_context(flags or Given(), project or Given(), documents)
-    result = Result(path, context, documents)
-    problems = [finding for document in documents for finding in document_findings(document)]
-    fatal = [finding for finding in problems if finding.outcome.consequence == "rejected"]
-    if fatal and any(document.root is None for document in documents):
-        result.findings, result.first, result.verdict = problems, fatal[0], "rejected"
+    context = _context(request)
+    result = Result(request.path, context, request.documents)
+    problems = [finding for document in request.documents for finding in document_findings(document)]
+    if any(document.root is None for document in request.documents):
+        return _unreadable(result, request, problems)
+    foreign = [_foreign(document) for document in request.documents]
+    if any(foreign):
+        result.findings = [*problems, *(finding for finding in foreign if finding is not None)]
         return result
-    run = build_run(context, documents, overrides, environ, evidence)
-    check(run, result, selection, problems)
+    overrides, override_document = list(request.overrides), None
+    if request.launch is not None and request.script is not None:
+        overrides, override_document = overrides_of(request.launch, context.version.release, request.script)
+        overrides += request.overrides
+    try:
+        run = build_run(context, request.documents, overrides, request.environ, override_document=override_document)
+    except ContextError as error:
+        if context.sources.get("recipe") == "flag":
+            raise
+        context = replace(context, recipe=None, problems=(*context.problems, ContextProblem(str(error))))
+        result.context = context
+        run = build_run(context, request.documents, overrides, request.environ, override_document=override_document)
+    if request.look is not None:
+        run.evidence = request.look(run)
+    place = request.documents[0] if request.documents else request.script
+    problems += [UNUSABLE.about(problem, place) for problem in context.problems]
+    return check(run, result, request.selection, problems)
+
+
+def _context(request: Request) -> Context:
+    documents = [*([request.script] if request.script is not None else []), *request.documents]
+    launch = request.launch
+    return resolve_context(
+        request.flags,
+        request.project,
+        documents,
+        script=given_by(launch) if launch is not None else None,
+        options=flags_of(launch) if launch is not None else None,
+    )
+
+
+def _foreign(document: Document) -> Finding | None:
+    recognition = looks_like(document, SECTION_NAMES)
+    if recognition.is_bridge or recognition.kind == "unreadable":
+        return None
+    return NOT_BRIDGE.about(recognition.message, recognition.span, document)
+
+
+def _unreadable(result: Result, request: Request, problems: list[Finding]) -> Result:
+    """A file that is no mapping: what it looks like, else what the YAML reader says."""
+    for document in request.documents:
+        foreign = _foreign(document) if document.root is None else None
+        if foreign is not None:
+            problems.insert(0, foreign)
+    fatal = [finding for finding in problems if finding.outcome.consequence == "rejected"]
+    result.findings = [finding for finding in problems if request.selection.wants(finding.rule)]
+    result.first = fatal[0] if fatal and fatal[0] in result.findings else None
+    result.verdict = "rejected" if result.first is not None else "unknown"
     return result

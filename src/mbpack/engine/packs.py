@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mbpack.config.assemble import build_run
 from mbpack.config.context import Context, Given, resolve_context
 from mbpack.config.document import Document, parse
 from mbpack.config.evidence import Evidence
@@ -16,6 +15,7 @@ from mbpack.config.in_effect import DATA_SEQ, SPECS, TRAIN_PACKS
 from mbpack.config.run import Run
 from mbpack.config.settings import Settings
 from mbpack.engine.check import Selection, check
+from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from mbpack.facts.keys import OFFLINE_SWITCH, path_in, specs_target
 from mbpack.facts.recipes import Recipe
@@ -97,28 +97,26 @@ def examine_packs(target: Target, flags: Given, intended: Intended, looking: Loo
 
 
 def examine_configured(
-    documents: Sequence[Document],
-    flags: Given,
-    target: Target | None,
-    looking: Looking,
-    path: str | None = None,
+    document: Document, flags: Given, target: Target | None, looking: Looking, path: str | None = None
 ) -> Result:
     """Judge the packs of a configuration, or other packs as if the configuration named them.
 
     Raises:
         ContextError: the context cannot be used.
     """
-    context = resolve_context(flags, Given(), documents)
-    named = _naming(target, context) if target is not None else None
-    run = build_run(context, documents, named)
-    if target is None:
-        found = collect(run, full=True, allow_pickle=looking.allow_pickle, eos=looking.eos, progress=looking.progress)
-    else:
-        found = replace(collect(run), packs={}, metadata_file=None)
-        seen = _look(target, context, looking)
-        found = replace(found, packs=seen.packs, metadata_file=seen.metadata_file or found.metadata_file)
-    run.evidence = found
-    result = check(run, Result(path, context, documents), Selection(ABOUT_PACKS))
+
+    def look(run: Run) -> Evidence:
+        if target is None:
+            return collect(
+                run, full=True, allow_pickle=looking.allow_pickle, eos=looking.eos, progress=looking.progress
+            )
+        seen, around = _look(target, run.context, looking), collect(run)
+        return replace(around, packs=seen.packs, metadata_file=seen.metadata_file or around.metadata_file)
+
+    named = _naming(target, resolve_context(flags, Given(), [document])) if target is not None else None
+    documents = [document, named] if named is not None else [document]
+    result = judge(Request(documents, flags, selection=Selection(ABOUT_PACKS), path=path, look=look))
+    result.documents = [document]
     result.findings = [_unplaced(finding, named) for finding in result.findings]
     return result
 

@@ -58,7 +58,10 @@ def pad_multiple(tp: int, cp: int, sp: bool, eval_cp: int | None = None) -> Deri
         return Derived(1, "CP 1" + ("" if tp == 1 or sp else ", no sequence parallel") + ": no alignment needed")
     value = math.lcm(*(number for _, number in terms))
     words = ", ".join(f"{name} = {number}" for name, number in terms)
-    return Derived(value, f"lcm({words})" if len(terms) > 1 else terms[0][0])
+    if len(terms) > 1:
+        return Derived(value, f"lcm({words})")
+    name = terms[0][0]
+    return Derived(value, f"{name} = 2*{value // 2}" if name.startswith("2*") else f"{name} = {value // tp}*{tp}")
 
 
 def step_pad_multiple(tp: int, cp: int) -> Derived:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from mbpack.facts.releases import R03, R05, R06, Release
 
+#: Sections of the container in any release (a test compares them with the schemas; reading all of those takes too long).
+SECTION_NAMES = frozenset(
+    "checkpoint comm_overlap dataset ddp dist env_vars ft inprocess_restart logger mixed_precision model nvrx_straggler "
+    "optimizer optimizer_config_override_provider peft profiling rerun_state_machine rng scheduler straggler tensor_inspect "
+    "tokenizer train validation".split()
+)
+
 _ALWAYS = {
     "model": "section:model@start",
     "logger": "section:logger",
@@ -28,7 +35,6 @@ def stops_at(release: Release, section: str) -> str | None:
     return _ALWAYS.get(section)
 
 
-#: Sections a complete file must hold.
 def required(release: Release) -> tuple[str, ...]:
     """Sections without a default: a complete file that lacks one is refused at load."""
     base = ("train", "model", "optimizer", "scheduler", "dataset", "logger", "tokenizer", "checkpoint")

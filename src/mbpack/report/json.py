@@ -15,26 +15,24 @@ from mbpack.rules.base import Finding
 SCHEMA_VERSION = 1
 
 
-def render(results: Sequence[Result]) -> str:
-    """All results as one JSON object."""
-    return json.dumps(payload(results), indent=1, ensure_ascii=False, allow_nan=False)
+def render(files: Sequence[dict[str, Any]]) -> str:
+    """Data of several configurations as one JSON object."""
+    return json.dumps(payload(files), indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def payload(results: Sequence[Result]) -> dict[str, Any]:
-    """All results as plain data."""
+def payload(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Data of several configurations as the contract has it."""
+    severities = [finding["severity"] for data in files for finding in data["findings"]]
     return {
         "schema_version": SCHEMA_VERSION,
         "mbpack": __version__,
-        "files": [_file(result) for result in results],
-        "summary": {
-            "files": len(results),
-            "errors": sum(result.errors for result in results),
-            "warnings": sum(result.warnings for result in results),
-        },
+        "files": list(files),
+        "summary": {"files": len(files), "errors": severities.count("error"), "warnings": severities.count("warning")},
     }
 
 
-def _file(result: Result) -> dict[str, Any]:
+def file_data(result: Result) -> dict[str, Any]:
+    """One configuration as plain data."""
     context = result.context
     return {
         "path": result.path,

@@ -80,7 +80,7 @@ class PerTokenLoss(RejectingRule):
             else "run_recipe.py sets calculate_per_token_loss to true for context parallelism",
             why="A context parallel rank whose tokens are all masked would divide zero by zero: the loss becomes NaN or wrong.",
             related=(CP,),
-            fix=Fix("calculate_per_token_loss: true", set_to(run, (PER_TOKEN, True))),
+            fix=Fix("calculate_per_token_loss: true", set_to(run, (PER_TOKEN, True)), safe=outcome is not SILENT),
         )
 
     @staticmethod
@@ -113,7 +113,7 @@ class AverageInCollective(RejectingRule):
             else "run_recipe.py sets average_in_collective to false for context parallelism",
             why="With a per-token loss gradients are divided by token counts; averaging them in the collective scales them twice.",
             related=(CP,),
-            fix=Fix("average_in_collective: false", set_to(run, (AVERAGE, False))),
+            fix=Fix("average_in_collective: false", set_to(run, (AVERAGE, False)), safe=outcome is not SILENT),
         )
 
     @staticmethod

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.context import Ignore
+from mbpack.config.context import ContextProblem, Ignore
 from mbpack.config.document import Document, Item, Span
 from mbpack.config.run import Run
 from mbpack.config.settings import ABSENT, Origin, Setting
-from mbpack.rules.base import NOTE, Finding, Fix, Rule
+from mbpack.rules.base import IGNORED, NOTE, Finding, Fix, Rule
 
 
 class InternalError(Rule):
@@ -83,7 +83,51 @@ class IgnoreWithoutReason(Rule):
         )
 
 
+class UnusableDirective(Rule):
+    """A directive or recipe name that cannot be used.
+
+    The report goes on without it: what it would have told counts as unknown.
+    """
+
+    code, slug = "SUP103", "suppress/unusable-directive"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        return iter(())
+
+    def about(self, problem: ContextProblem, document: Document | None) -> Finding:
+        """The finding for one problem."""
+        item = Item(None, Span(problem.line, 1, problem.line, 1, 0, 0)) if problem.line is not None else None
+        return Finding(
+            rule=self,
+            outcome=IGNORED,
+            message=problem.message,
+            why="",
+            setting=Setting("", ABSENT, Origin.FILE, item, document),
+        )
+
+
+class NotBridge(Rule):
+    """The file is no Megatron-Bridge configuration.
+
+    It has none of Bridge's sections; where the file of another program is recognised, the message names it.
+    """
+
+    code, slug = "CFG128", "cfg/not-bridge"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        return iter(())
+
+    def about(self, message: str, span: Span | None, document: Document) -> Finding:
+        """The finding for one file."""
+        item = Item(None, span) if span is not None else None
+        return Finding(
+            rule=self, outcome=IGNORED, message=message, why="", setting=Setting("", ABSENT, Origin.FILE, item, document)
+        )
+
+
 INTERNAL = InternalError()
 UNUSED = UnusedIgnore()
 NO_REASON = IgnoreWithoutReason()
-RULES: tuple[Rule, ...] = (INTERNAL, UNUSED, NO_REASON)
+UNUSABLE = UnusableDirective()
+NOT_BRIDGE = NotBridge()
+RULES: tuple[Rule, ...] = (INTERNAL, UNUSED, NO_REASON, UNUSABLE, NOT_BRIDGE)

@@ -1,0 +1,181 @@
+"""What `doctor` does with its inputs: configurations examined one by one or by several processes, and reported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mbpack.cli.inputs import InputError, is_script, read
+from mbpack.config.context import ContextError, Given
+from mbpack.config.document import Document
+from mbpack.config.overrides import parse_overrides
+from mbpack.engine.check import Selection
+from mbpack.engine.doctor import Request, judge
+from mbpack.engine.result import Result
+from mbpack.report.style import Style
+
+#: From this many configurations on, all processors are used: starting a second process costs about 30 of them.
+PARALLEL_FROM = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One configuration: files as layers (lowest first) and overrides on top; no file means a recipe alone."""
+
+    paths: tuple[str, ...]
+    found: bool = False  # met in a directory or by a glob rather than named
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks for, the same for every configuration."""
+
+    flags: Given = field(default_factory=Given)
+    project: Given = field(default_factory=Given)
+    selection: Selection = field(default_factory=Selection)
+    overrides: tuple[str, ...] = ()
+    output_format: str = "text"
+    style: Style = field(default_factory=Style)
+    baseline: frozenset[str] = frozenset()
+    show_resolved: bool = False
+    inspect: bool = False
+    lengths: str | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """What is kept of one configuration: its part of the report, and what counts."""
+
+    path: str | None
+    fragment: Any = None
+    errors: int = 0
+    warnings: int = 0
+    failed: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    fingerprints: tuple[str, ...] = ()
+    problem: str | None = None  # an input that could not be used: one line
+    skipped: bool = False
+
+
+def reports(units: Sequence[Unit], options: Options) -> Iterator[Report]:
+    """The report of every configuration, in order."""
+    workers = min(os.cpu_count() or 1, 8)
+    if len(units) < PARALLEL_FROM or workers < 2:
+        for unit in units:
+            yield from _report(unit, options)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    size = max(25, -(-len(units) // (workers * 4)))
+    chunks = [units[start : start + size] for start in range(0, len(units), size)]
+    with ProcessPoolExecutor(workers) as pool:
+        for chunk in pool.map(_chunk, chunks, [options] * len(chunks)):
+            yield from chunk
+
+
+def _chunk(units: Sequence[Unit], options: Options) -> list[Report]:
+    return [report for unit in units for report in _report(unit, options)]
+
+
+def _report(unit: Unit, options: Options) -> list[Report]:
+    """The reports of one unit: one, or one per launch command of a script."""
+    path = unit.paths[0] if unit.paths else None
+    try:
+        requests = list(_requests(unit, options))
+    except (InputError, ContextError) as error:
+        return [Report(path, problem=str(error))]
+    found = []
+    for request in requests:
+        try:
+            result = judge(request)
+        except ContextError as error:
+            found.append(Report(request.path, problem=str(error)))
+            continue
+        if unit.found and any(finding.rule.slug == "cfg/not-bridge" for finding in result.findings):
+            found.append(Report(request.path, skipped=True))
+            continue
+        found.append(_kept(result, options))
+    return found
+
+
+def _requests(unit: Unit, options: Options) -> Iterator[Request]:
+    overrides = tuple(parse_overrides(options.overrides)) if options.overrides else ()
+    common = {
+        "flags": options.flags,
+        "project": options.project,
+        "selection": options.selection,
+        "overrides": overrides,
+        "look": _look(options),
+    }
+    if len(unit.paths) == 1 and is_script(unit.paths[0]):
+        yield from _launches(unit.paths[0], common)
+        return
+    documents = [read(path) for path in unit.paths]
+    yield Request(documents=documents, path=" + ".join(unit.paths) if unit.paths else None, **common)
+
+
+def _launches(path: str, common: dict[str, Any]) -> Iterator[Request]:
+    from mbpack.config.shell import ScriptError, read_script
+
+    script = read(path)
+    try:
+        launches = read_script(script.text, path).launches
+    except ScriptError as error:
+        raise InputError(str(error)) from None
+    if not launches:
+        raise InputError(f"{path}: no launch command of Megatron-Bridge found in this script")
+    for launch in launches:
+        files = [word.text for word in launch.config_files if word.known]
+        base = os.path.dirname(path)
+        documents = [read(name if os.path.exists(name) else os.path.join(base, name)) for name in files]
+        source = Document(script.path, script.text, None)
+        yield Request(documents=documents, launch=launch, script=source, path=path, **common)
+
+
+def _look(options: Options) -> Callable[[Any], Any]:
+    def look(run: Any) -> Any:
+        from mbpack.inspect import collect
+
+        return collect(run, full=options.inspect)
+
+    return look
+
+
+def _kept(result: Result, options: Options) -> Report:
+    from mbpack.report.baseline import fingerprints, without
+
+    marks = fingerprints(result)
+    if options.baseline:
+        without(result, options.baseline)
+    return Report(
+        path=result.path,
+        fragment=_fragment(result, options),
+        errors=result.errors,
+        warnings=result.warnings,
+        failed=bool(result.failed_rules),
+        counts=Counter(f"{f.rule.code} {f.rule.slug} {f.outcome.severity}" for f in result.findings),
+        fingerprints=marks,
+    )
+
+
+def _fragment(result: Result, options: Options) -> Any:
+    if options.show_resolved:
+        from mbpack.report.resolved import render as render_resolved
+
+        return render_resolved(result, options.style)
+    if options.output_format == "text":
+        from mbpack.report.text import render
+
+        return render(result, options.style)
+    from mbpack.report.json import file_data
+
+    return file_data(result)
+
+
+def warn(message: str) -> None:
+    """One line for people, beside the report."""
+    print(f"mbpack doctor: {message}", file=sys.stderr)

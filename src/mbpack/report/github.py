@@ -1,0 +1,31 @@
+"""GitHub Actions annotations: one workflow command per finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def render(files: Sequence[dict[str, Any]]) -> str:
+    """Annotations for every finding of every file."""
+    return "\n".join(_annotation(data["path"], finding) for data in files for finding in data["findings"])
+
+
+def _annotation(path: str | None, finding: dict[str, Any]) -> str:
+    properties = {"title": f"{finding['code']} {finding['slug']}"}
+    if path and path != "-":
+        properties = {"file": path, **properties}
+        if finding["line"]:
+            properties |= {"line": str(finding["line"]), "col": str(finding["column"])}
+    text = finding["message"]
+    if finding["fix"]:
+        text += f"\nfix: {finding['fix']['title']}"
+    shown = ",".join(f"{name}={_escape(value, True)}" for name, value in properties.items())
+    return f"::{_LEVELS[finding['severity']]} {shown}::{_escape(text, False)}"
+
+
+def _escape(text: str, in_property: bool) -> str:
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(":", "%3A").replace(",", "%2C") if in_property else text

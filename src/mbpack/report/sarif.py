@@ -1,0 +1,69 @@
+"""SARIF 2.1.0, for code scanning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mbpack import __version__
+from mbpack.rules.documentation import page_of
+from mbpack.rules.registry import BY_NAME
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def render(files: Sequence[dict[str, Any]]) -> str:
+    """One SARIF log with one run."""
+    findings = [(data["path"], finding) for data in files for finding in data["findings"]]
+    codes = list(dict.fromkeys(finding["code"] for _, finding in findings))
+    driver = {
+        "name": "mbpack",
+        "version": __version__,
+        "informationUri": "https://github.com/mbpack/mbpack",
+        "rules": [_rule(code) for code in codes],
+    }
+    results = [_result(path, finding, codes.index(finding["code"])) for path, finding in findings]
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    return json.dumps(log, indent=1, ensure_ascii=False)
+
+
+def _rule(code: str) -> dict[str, Any]:
+    rule = BY_NAME[code]
+    page = page_of(rule)
+    return {
+        "id": code,
+        "name": rule.slug,
+        "shortDescription": {"text": page.title},
+        "fullDescription": {"text": page.text or page.title},
+        "help": {"text": f"mbpack explain {code}"},
+    }
+
+
+def _result(path: str | None, finding: dict[str, Any], index: int) -> dict[str, Any]:
+    text = finding["message"] + (f" {finding['why']}" if finding["why"] else "")
+    result: dict[str, Any] = {
+        "ruleId": finding["code"],
+        "ruleIndex": index,
+        "level": _LEVELS[finding["severity"]],
+        "message": {"text": text},
+        "properties": {"consequence": finding["consequence"], "when": finding["when"], "firesFirst": finding["fires_first"]},
+    }
+    locations = list(_locations(path, finding))
+    if locations:
+        result["locations"] = locations
+    return result
+
+
+def _locations(path: str | None, finding: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if not path or path == "-":
+        return
+    location: dict[str, Any] = {"artifactLocation": {"uri": path.replace("\\", "/")}}
+    if finding["line"]:
+        location["region"] = {
+            "startLine": finding["line"],
+            "startColumn": finding["column"],
+            "endColumn": finding["end_column"],
+        }
+    yield {"physicalLocation": location}
