@@ -51,6 +51,12 @@ def topology(run: Run) -> str:
     return f"{text} with TP {tp} + sequence parallel" if split else text
 
 
+def _sizes(because: str) -> tuple[str, ...]:
+    """The keys whose sizes a derivation speaks of."""
+    more = ((TP, "TP"), (SP, "TP"), (EVAL_CP, "eval CP"))
+    return (CP, *(key for key, word in more if word in because))
+
+
 def by_launcher(run: Run) -> Outcome:
     """What it means that ``run_recipe.py`` writes the multiple itself."""
     return LAUNCHER_OVERRIDES if run.wrote(PAD_MULT) else LAUNCHER_SETS
@@ -110,7 +116,7 @@ class PadSeqToMultCp(Rule):
             why=f"{needed.because} = {needed.value}. Context parallelism cuts every packed sample into 2*CP pieces;"
             " one that"
             " does not divide loses its last tokens or shifts them to another rank (NaN loss is the usual sign).",
-            related=(CP, TP, SP, EVAL_CP) if "TP" in needed.because else (CP, EVAL_CP),
+            related=_sizes(needed.because),
             fix=Fix(f"pad_seq_to_mult: {needed.value}, and {REBUILD}", set_to(run, (PAD_MULT, needed.value))),
             caret=f"needs a multiple of {needed.value}",
         )

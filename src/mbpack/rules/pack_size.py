@@ -99,15 +99,16 @@ class PackSizeEqualsSeq(Rule):
 
     def _too_long(self, run: Run, size: int, limit: int) -> Finding:
         given = packs_given(run)
+        place = PACK_SIZE if run.wrote(PACK_SIZE) or not run.wrote(DATA_SEQ) else DATA_SEQ
         return self.finding(
             run,
             CRASH_DATA.as_warning() if given else CRASH_DATA,
-            PACK_SIZE if run.wrote(PACK_SIZE) or not run.wrote(DATA_SEQ) else DATA_SEQ,
+            place,
             f"samples of up to {limit:,} tokens do not fit a pack of {size:,}"
             + (", should these packs have to be built" if given else ""),
             why="The first longer sample stops packing with a KeyError (its length) on rank 0; the other ranks wait"
             " and time out.",
-            related=(DATA_SEQ, PACK_SIZE, MODEL_SEQ, TRAIN_PACKS),
+            related=tuple(key for key in (DATA_SEQ, PACK_SIZE, TRAIN_PACKS if given else MODEL_SEQ) if key != place),
             fix=Fix(
                 f"packed_sequence_size: {limit} (all three lengths equal), and rebuild the packed data",
                 () if given else set_to(run, (PACK_SIZE, limit)),
@@ -115,15 +116,16 @@ class PackSizeEqualsSeq(Rule):
         )
 
     def _shorter(self, run: Run, size: int, limit: int) -> Finding:
+        place = DATA_SEQ if run.wrote(DATA_SEQ) and not run.wrote(PACK_SIZE) else PACK_SIZE
         return self.finding(
             run,
             WASTE,
-            DATA_SEQ if run.wrote(DATA_SEQ) and not run.wrote(PACK_SIZE) else PACK_SIZE,
+            place,
             f"samples are cut at dataset.seq_length {limit:,} although a pack holds {size:,} tokens",
             why=f"The packs are filled to {size:,} all the same; model.seq_length must equal the dataset's and is"
             " then smaller than"
             " the rows it gets.",
-            related=(DATA_SEQ, MODEL_SEQ, PACK_SIZE),
+            related=tuple(key for key in (DATA_SEQ, MODEL_SEQ, PACK_SIZE) if key != place),
             fix=self._both(run, size),
         )
 
