@@ -1,4 +1,4 @@
-"""What model code refuses or gets wrong when packed, and the step function a recipe trains with.
+"""What model code refuses or gets wrong when packed, and the step function and dataset a launch takes by itself.
 
 The blocks are those of the model, collate and step code of the packages (0.3.1, 0.4.2, 0.5.1, 0.6.2, the 0.7
 development tree); an *opt-out* is a family whose recipes keep packing off although no code refuses it.
@@ -178,3 +178,16 @@ def launcher_step(release: Release, recipe: str, native_energon: bool = False) -
         if native_energon and name.startswith(("qwen3_vl_", "qwen35_vl_")):
             return "vlm_step"
     return next((step for prefix, step in _RECIPE_STEPS if name.startswith(prefix)), "gpt_step")
+
+
+# ---------------------------------------------------------------------- dataset presets of run_recipe.py
+
+#: The preset of 0.4 and 0.5 that ``--packed_sequence`` packs, with a multiple of 1.
+PACKING_PRESET = "llm-finetune"
+_OLD_PRESETS = (PACKING_PRESET, "llm-finetune-preloaded")
+_TEXT_PRESETS = ("squad", "tulu3", "openmathinstruct2", "openmathinstruct2-thinking", "gsm8k", "local-jsonl")
+
+
+def unpacked_presets(release: Release) -> tuple[str, ...]:
+    """Values of ``--dataset`` that replace a recipe's dataset by an unpacked text one."""
+    return _OLD_PRESETS if release < R06 else _TEXT_PRESETS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mbpack.config import in_effect
 from mbpack.config.run import Run
 from mbpack.facts import formulas
 from mbpack.facts.releases import NIGHTLY, R03
@@ -33,7 +34,7 @@ DECENTRALIZED = "dist.use_decentralized_pg"
 
 def pool(run: Run) -> int:
     """The ranks that dynamic context parallelism deals samples to: DP x CP."""
-    return run.dp * run.cp
+    return in_effect.size(run.dp, "data_parallel_size") * in_effect.cp_size(run)
 
 
 class DynamicRule(RejectingRule):
@@ -127,10 +128,10 @@ class DynamicMinSize(DynamicRule):
         if not run.wrote(LEAST):
             return
         least = run.number(LEAST)
-        if not is_number(least):
+        if least is None:
             return
         fix = Fix("a power of two up to DP x CP")
-        if least != int(least) or not formulas.is_power_of_two(int(least)):
+        if not isinstance(least, int) or not formulas.is_power_of_two(least):
             message = f"min_dynamic_context_parallel_size must be a power of two, found {least}"
             yield self.finding(run, REJECTED, LEAST, message, related=(DYNAMIC,), fix=fix)
         elif least > pool(run):
@@ -254,7 +255,8 @@ class DynamicAlignment(Rule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.flag(DYNAMIC):
-            multiple = formulas.dynamic_cp_multiple(run.dp, run.tp, run.cp, run.sp)
+            dp, tp = in_effect.size(run.dp, "data_parallel_size"), in_effect.tp_size(run)
+            multiple = formulas.dynamic_cp_multiple(dp, tp, in_effect.cp_size(run), run.sp)
             yield self.finding(
                 run, DERIVED, DYNAMIC, f"every sample is padded to a multiple of {multiple}", related=(CP, TP)
             )

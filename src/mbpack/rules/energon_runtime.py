@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mbpack.config import in_effect
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
 from mbpack.facts.classes import DatasetKind
@@ -160,15 +161,15 @@ class BufferPerWorker(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.energon_packing:
             return
-        size, workers = run.number(BUFFER), run.number(WORKERS)
-        if not is_number(size) or size <= self.USUAL or not is_number(workers):
+        size, workers = in_effect.count(run, BUFFER), in_effect.count(run, WORKERS)
+        if size is None or size <= self.USUAL or workers is None:
             return
-        workers = max(int(workers), 1)
+        workers = max(workers, 1)
         yield self.finding(
             run,
             NOTE,
             BUFFER,
-            f"{size * workers:g} prepared samples wait in memory on every data parallel rank",
+            f"{size * workers} prepared samples wait in memory on every data parallel rank",
             why=f"packing_buffer_size {size} x {workers} worker(s); validation workers hold buffers as well.",
             related=(WORKERS,),
             fix=Fix("packing_buffer_size: 8 to 16 to start with"),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mbpack.config import in_effect
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin, Setting
+from mbpack.facts.hard_blocks import PACKING_PRESET, unpacked_presets
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
 from mbpack.rules.base import IGNORED, REJECTED_LOAD, SILENT, Finding, Fix, RejectingRule, Rule, set_to
 
 PACKED, DATASET = "packed_sequence", "dataset"
-#: Values of --dataset that build a text fine-tuning dataset of their own.
-OLD_PRESETS = ("llm-finetune", "llm-finetune-preloaded")
-TEXT_PRESETS = ("squad", "tulu3", "openmathinstruct2", "openmathinstruct2-thinking", "gsm8k", "local-jsonl")
 SPECS = "dataset.offline_packing_specs"
 
 
@@ -56,18 +55,19 @@ class PackedSequenceFlag(RejectingRule):
             yield self.finding(run, REJECTED_LOAD, "", message, fix=fix, setting=setting, station="load")
             return
         preset = flag_of(run, DATASET)
-        if preset == "llm-finetune" and run.release >= R04:
+        if preset == PACKING_PRESET and run.release >= R04:
             if run.cp > 1:
+                needed = in_effect.needed_multiple(run)
                 yield self.finding(
                     run,
                     SILENT,
                     "",
-                    f"--packed_sequence packs with pad_seq_to_mult 1, but context parallel {run.cp} needs {run.mult}",
+                    f"--packed_sequence packs with pad_seq_to_mult 1, but context parallel {run.cp} needs {needed}",
                     why="Samples that do not divide are cut wrongly over the ranks, without a message.",
                     related=("model.context_parallel_size",),
                     fix=Fix(
-                        f"pad_seq_to_mult: {run.mult.value}",
-                        set_to(run, (f"{SPECS}.pad_seq_to_mult", run.mult.value)),
+                        f"pad_seq_to_mult: {needed.value}",
+                        set_to(run, (f"{SPECS}.pad_seq_to_mult", needed.value)),
                     ),
                     setting=setting,
                 )
@@ -98,10 +98,10 @@ class DatasetFlagUnpacks(Rule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         preset = flag_of(run, DATASET)
-        if preset is None or preset not in (OLD_PRESETS if run.release <= R05 else TEXT_PRESETS):
+        if preset is None or preset not in unpacked_presets(run.release):
             return
         if run.release <= R05:
-            if (flag_of(run, PACKED) is not None and preset == "llm-finetune") or run.wrote(SPECS):
+            if (flag_of(run, PACKED) is not None and preset == PACKING_PRESET) or run.wrote(SPECS):
                 return
             again = "dataset.packed_sequence_specs with its _target_"
         else:

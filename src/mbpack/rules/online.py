@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mbpack.config import in_effect
 from mbpack.config.run import Run
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
@@ -328,9 +329,10 @@ class OnlineCapacity(OnlineRule):
         per_rank = run.number(PER_RANK)
         if not is_number(per_rank) or (run.release >= NIGHTLY and run.flag(DYNAMIC)):
             return
-        length, capacity = run.number(SEQ), formulas.pack_capacity(per_rank, run.cp)
+        cp = in_effect.cp_size(run)
+        length, capacity = run.number(SEQ), formulas.pack_capacity(per_rank, cp)
         if is_number(length) and capacity.value < length:
-            need = -(-length // run.cp)
+            need = -(-length // cp)
             yield self.finding(
                 run,
                 REJECTED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Unknown
 from mbpack.facts import formulas
 from mbpack.facts.releases import R07
 from mbpack.rules.base import CRASH_DATA, SILENT, WASTE, Finding, Fix, Rule, set_to
@@ -13,6 +14,7 @@ from mbpack.rules.lookup import is_hybrid, overlap_key, step_of
 PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
 PACK_SIZE, IN_BATCH = "dataset.offline_packing_specs.packed_sequence_size", "dataset.enable_in_batch_packing"
 LAYERS = "model.num_layers"
+SPLIT = tuple(f"model.account_for_{name}_in_pipeline_split" for name in ("embedding", "loss"))
 FIRST, LAST = "model.num_layers_in_first_pipeline_stage", "model.num_layers_in_last_pipeline_stage"
 
 
@@ -158,7 +160,7 @@ class Vpp(Rule):
         if is_hybrid(run):
             if vpp is not None:
                 yield self._say(run, VPP, "Mamba hybrids have no virtual pipeline", (PP,))
-            if self._pattern(run):
+            if self._pattern(run) or self._likely(run):
                 return
         layers, stages, terms = run.number(LAYERS), pp, "num_layers"
         if not isinstance(layers, int) or layers <= 0:
@@ -170,10 +172,12 @@ class Vpp(Rule):
             terms = "the layers between first and last stage"
         else:
             for name in ("embedding", "loss"):
-                if run.flag(f"model.account_for_{name}_in_pipeline_split"):
+                if run.flag(SPLIT[name == "loss"]):
                     layers, terms = layers + 1, f"{terms} + {name}"
         if stages <= 0:
             return
+        if layers % stages and self._split_unknown(run):
+            raise Unknown(SPLIT[0], (), "the recipe may count the embedding and the loss as layers")
         if layers % stages:
             message = f"{layers} layers ({terms}) cannot be divided over {stages} pipeline stages"
             yield self._say(run, PP, message, (LAYERS, FIRST, LAST))
@@ -188,18 +192,25 @@ class Vpp(Rule):
         return any(isinstance(pattern, str) and "|" in pattern for pattern in patterns)
 
     @staticmethod
+    def _split_unknown(run: Run) -> bool:
+        """Whether the recipe's data leave out how it splits the layers."""
+        recipe = run.settings.recipe
+        return recipe is not None and not recipe.complete and not any(run.wrote(key) for key in SPLIT)
+
+    @staticmethod
     def _likely(run: Run) -> bool:
         layers = run.settings.peek(LAYERS)
         return layers is not None and layers.likely
 
     def _say(self, run: Run, key: str, message: str, related: tuple[str, ...]) -> Finding:
+        likely = self._likely(run)
         return self.finding(
             run,
-            CRASH_DATA,
+            CRASH_DATA.as_warning() if likely else CRASH_DATA,
             key,
             message,
             why="The start-up accepts it; building the model fails."
-            + (" The number of layers is the public model's, so this is likely." if self._likely(run) else ""),
+            + (" Likely: the number of layers is taken from the public model, not from the recipe." if likely else ""),
             related=related,
             fix=Fix("sizes that divide the layers, or pipeline_model_parallel_layout"),
         )
