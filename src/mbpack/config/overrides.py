@@ -21,14 +21,16 @@ from .interpolation import grammar_error, primitive
 from .items import Item, Span
 from .scalars import MISSING, Interpolation, shorten
 
-MAX_CHARS: Final = 20_000
-"""Longest argument read."""
+MAX_CHARS: Final = 5_000
+MAX_BRACKETS: Final = 200
+"""Longest argument read: Hydra's grammar needs a second for a few thousand characters."""
 
 _OPERATIONS: Final = {"": "set", "+": "add", "++": "force", "~": "delete"}
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
+_REFERENCE: Final = rf"\$\{{{_NAME}(?:\.{_NAME})*(?::{_NAME})?\}}"
 _USUAL: Final = re.compile(
     rf"(?P<sign>\+\+|\+|)(?P<key>{_NAME}(?:\.(?:{_NAME}|0|[1-9][0-9]*))*)="
-    rf"(?P<value>[A-Za-z0-9_./+-][A-Za-z0-9_./:+-]*|\$\{{{_NAME}(?:\.{_NAME})*(?::{_NAME})?\}}|)"
+    rf"(?P<value>|(?:[A-Za-z0-9_./+-]|{_REFERENCE})(?:[A-Za-z0-9_./:+-]|{_REFERENCE})*)"
 )
 _SIGN: Final = re.compile(r"\+\+|\+|~|")
 
@@ -74,15 +76,16 @@ def _parse(text: str, index: int) -> Override | OverrideProblem:
     if usual is None:
         return _parse_with_hydra(text, index)
     written = usual["value"]
-    value: Any = Interpolation(written) if written.startswith("$") else primitive(written)
+    value: Any = Interpolation(written) if "$" in written else primitive(written)
     return Override(
         _OPERATIONS[usual["sign"]], tuple(usual["key"].split(".")), value, text, index, usual.start("value") + 1
     )
 
 
 def _parse_with_hydra(text: str, index: int) -> Override | OverrideProblem:
-    if len(text) > MAX_CHARS:
-        return OverrideProblem("syntax", f"an argument of more than {MAX_CHARS} characters is not read", text, index)
+    if len(text) > MAX_CHARS or text.count("[") + text.count("{") > MAX_BRACKETS:
+        message = f"an argument of more than {MAX_CHARS} characters or {MAX_BRACKETS} brackets is not read"
+        return OverrideProblem("syntax", message, text, index)
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     try:
