@@ -58,7 +58,8 @@ def judge(request: Request) -> Result:
     problems = [finding for document in request.documents for finding in document_findings(document)]
     if any(document.root is None for document in request.documents):
         return _unreadable(result, request, problems)
-    foreign = [_foreign(document) for document in request.documents]
+    stated = context.recipe is not None or context.sources.get("bridge") in ("flag", "directive")
+    foreign = [] if stated else [_foreign(document) for document in request.documents]
     if any(foreign):
         result.findings = [*problems, *(finding for finding in foreign if finding is not None)]
         return result
