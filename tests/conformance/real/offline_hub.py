@@ -24,6 +24,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     "deepseek-ai/DeepSeek-V3": {"num_nextn_predict_layers": 1},
     "moonshotai/Moonlight-16B-A3B": {"num_nextn_predict_layers": 0},
 }
+PROCESSORS = ("AutoTokenizer", "AutoProcessor", "AutoImageProcessor", "Qwen2VLImageProcessor", "Qwen3VLProcessor", "Qwen2_5_VLProcessor")
 REVISION = "0" * 40
 
 
@@ -66,3 +67,24 @@ def write(cache: Path) -> None:
         (model / "refs").mkdir(exist_ok=True)
         (model / "refs" / "main").write_text(REVISION)
     os.environ.update(HF_HUB_CACHE=str(cache), HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", MEGATRON_CONFIG_LOCK_DIR=str(cache))
+
+
+def no_processors() -> None:
+    """Tokenizers and image processors that some recipes build: an object without content. No verdict reads them."""
+    import transformers
+
+    for name in PROCESSORS:
+        cls = getattr(transformers, name, None)
+        if cls is not None:
+            cls.from_pretrained = lambda *args, **kwargs: _Processor()
+
+
+class _Processor:
+    vocab_size, pad_token_id, eos_token_id = 32000, 0, 1
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)

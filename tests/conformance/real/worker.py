@@ -64,6 +64,7 @@ class Session:
         from megatron.bridge.training.utils import omegaconf_utils
 
         standins.pretend_gpu(gpu)
+        offline_hub.no_processors()
         self.torch, self.config, self.overrides = torch, config, omegaconf_utils
         self.targets = {name: f"{config.__name__}.{cls}" for name, cls in SECTIONS.items() if hasattr(config, cls)}
         self.targets["tokenizer"] = f"{TokenizerConfig.__module__}.{TokenizerConfig.__qualname__}"

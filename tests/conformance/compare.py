@@ -1,0 +1,216 @@
+"""Compare mbpack with the real packages, on fresh rows or on recorded ones, and print what differs.
+
+    python -m tests.conformance.compare --release 0.6 --rows 500 --seed 7           fresh rows, judged by the real packages
+    python -m tests.conformance.compare --release 0.6 --kind overrides --rows 100
+    python -m tests.conformance.compare --corpus tests/data/verdicts/0.6.jsonl.gz   recorded rows; needs no real package
+    ... --minimise                                                                  shrink one example of each class (fresh rows)
+
+Per row: the verdict (accepted, rejected), of the rightly rejected the slug of the one finding with `fires_first`, of the rightly
+accepted the derived values. Differences are grouped into classes and printed with one example as YAML.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import classify
+from .generator import complete_rows
+from .judge import Judge, load_recipes
+from .overrides import override_rows
+from .real import environments
+from .rows import Row, read, text_of
+
+BATCH = 400
+KEPT = ("expect", "check", "derived", "errors", "stage")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One row on which mbpack and the real packages disagree."""
+
+    kind: str  # missed, false, unknown, first, derived, unclaimed, broken
+    row: Row
+    real: str  # slug, or "accepted"
+    got: str
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        return self.kind, self.real, self.got
+
+
+@dataclass
+class Tally:
+    counts: collections.Counter[str] = field(default_factory=collections.Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+    def add(self, row: Row, answer: dict[str, Any]) -> None:
+        """Count one row (with its `expect`, `check`, `derived`) and mbpack's answer for it."""
+        self.counts["rows"] += 1
+        self.counts[row["expect"]] += 1
+        found = difference(row, answer)
+        if row["expect"] == answer.get("verdict"):
+            self.counts["agree"] += 1
+            self.counts["first_of" if row["expect"] == "rejected" and classify.claimed(row["check"]) else "other"] += 1
+        if found:
+            self.counts[found.kind] += 1
+            self.differences.append(found)
+
+    def line(self, label: str) -> str:
+        c = self.counts
+        share = 100 * c["agree"] / max(1, c["rows"])
+        first = c["first_of"] - c["first"]
+        return (
+            f"{label}: {c['rows']} rows ({c['accepted']} accepted), agree {share:.2f}%, missed {c['missed']}, false {c['false']}, "
+            f"unknown {c['unknown']}, first {first}/{c['first_of']}, derived wrong {c['derived']}, "
+            f"rejected without a rule {c['unclaimed']}, broken {c['broken']}"
+        )
+
+
+def difference(row: Row, answer: dict[str, Any]) -> Difference | None:
+    real = (row["check"] or "unclassified") if row["expect"] == "rejected" else "accepted"
+    findings = answer.get("findings", [])
+    first = [f["slug"] for f in findings if f.get("fires_first")]
+    rejected = ",".join(f["slug"] for f in findings if f.get("consequence") == "rejected")
+    verdict = answer.get("verdict", "no answer")
+    if verdict == "no answer" or any(f["slug"].startswith("internal") for f in findings):
+        return Difference("broken", row, real, answer.get("stderr") or "a rule raised")
+    if verdict != row["expect"]:
+        if row["expect"] == "rejected" and not classify.claimed(row["check"]):
+            return Difference("unclaimed", row, real, verdict)
+        if verdict == "unknown":
+            open_ = ",".join(sorted({f"{n['code']}:{'+'.join(n['needs'])}" for n in answer.get("not_checked", [])}))
+            return Difference("unknown", row, real, open_[:120])
+        return Difference("missed" if row["expect"] == "rejected" else "false", row, real, rejected or verdict)
+    if row["expect"] == "rejected":
+        if classify.claimed(row["check"]) and first != [row["check"]]:
+            return Difference("first", row, real, ",".join(first) or "none")
+        return None
+    got = answer.get("derived", {})
+    wrong = sorted(k for k, v in row.get("derived", {}).items() if got.get(k) != v)
+    return Difference("derived", row, real, ",".join(wrong)) if wrong else None
+
+
+def doctor(mbpack: Sequence[str], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """mbpack's answer for every row, in order; rows with KEY=VALUE pairs one call each, all others in batches."""
+    answers: list[dict[str, Any]] = [{} for _ in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, f"{i:05d}.yaml") for i in range(len(rows))]
+        for path, row in zip(paths, rows, strict=True):
+            path.write_text(text_of(row), encoding="utf-8")
+        plain = [i for i, row in enumerate(rows) if not row.get("overrides")]
+        for start in range(0, len(plain), BATCH):
+            part = plain[start : start + BATCH]
+            for i, answer in zip(part, _call(mbpack, [str(paths[i]) for i in part]), strict=True):
+                answers[i] = answer
+        for i, row in enumerate(rows):
+            if row.get("overrides"):
+                answers[i] = _call(mbpack, [str(paths[i])], row["overrides"])[0]
+    return answers
+
+
+def _call(mbpack: Sequence[str], paths: list[str], pairs: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One doctor run; a run without an answer is halved until the file that breaks it stands alone."""
+    done = subprocess.run([*mbpack, "doctor", "--format", "json", "--", *paths, *pairs], capture_output=True, text=True)
+    try:
+        return list(json.loads(done.stdout)["files"])
+    except (json.JSONDecodeError, KeyError):
+        if len(paths) == 1:
+            return [{"verdict": "no answer", "stderr": done.stderr.strip().rsplit("\n", 1)[-1][-200:]}]
+        half = len(paths) // 2
+        return [*_call(mbpack, paths[:half]), *_call(mbpack, paths[half:])]
+
+
+def judged(release: str, rows: list[Row], jobs: int = 1) -> list[Row]:
+    """The rows with what the real packages say."""
+    with Judge(release, jobs) as judge:
+        return [row | {k: verdict[k] for k in KEPT} for row, verdict in zip(rows, judge.judge(rows), strict=True)]
+
+
+def fresh(release: str, kind: str, count: int, seed: int, pairs: bool = False) -> list[Row]:
+    if kind == "verdicts":
+        return list(complete_rows(release, count, seed))
+    return list(override_rows(release, load_recipes(release), count, seed, pairs))
+
+
+def tally(mbpack: Sequence[str], rows: Sequence[Row]) -> Tally:
+    result = Tally()
+    for row, answer in zip(rows, doctor(mbpack, rows), strict=True):
+        result.add(row, answer)
+    return result
+
+
+def show(result: Tally, limit: int, shrink: Any = None) -> None:
+    groups: dict[tuple[str, str, str], list[Difference]] = collections.defaultdict(list)
+    for found in result.differences:
+        groups[found.group].append(found)
+    for group, members in sorted(groups.items(), key=lambda item: -len(item[1]))[:limit]:
+        kind, real, got = group
+        print(f"\n--- {kind}: real {real}, mbpack {got}: {len(members)} rows, for example {members[0].row['id']}")
+        example = min(members, key=lambda d: len(text_of(d.row)))
+        row = shrink(example) if shrink else example.row
+        for error in row.get("errors", [])[-1:]:
+            print(f"    real: {error['type']} at {error['where']} ({error['caller']}): {error['message'][:160]!r}")
+        if row.get("overrides"):
+            print(f"    with {' '.join(map(shlex.quote, row['overrides']))}")
+        print("    " + text_of(row).rstrip().replace("\n", "\n    "))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--release", action="append", help="release line; may be repeated (default: all that are set up)")
+    parser.add_argument("--kind", choices=("verdicts", "overrides", "both"), default="verdicts")
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pairs", action="store_true", help="override rows may also have KEY=VALUE pairs")
+    parser.add_argument("--corpus", type=Path, action="append", default=[])
+    parser.add_argument("--mbpack", default=f"{sys.executable} -m mbpack")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--show", type=int, default=20, help="print at most this many classes")
+    parser.add_argument("--minimise", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
+    mbpack, failed = shlex.split(args.mbpack), False
+    for path in args.corpus:
+        result = tally(mbpack, read(path))
+        print(result.line(path.name))
+        show(result, args.show)
+        failed |= bool(result.differences)
+    if not args.corpus:
+        for release in args.release or environments.available():
+            for kind in ("verdicts", "overrides") if args.kind == "both" else (args.kind,):
+                failed |= run(args, mbpack, release, kind)
+    sys.exit(1 if failed else 0)
+
+
+def run(args: argparse.Namespace, mbpack: Sequence[str], release: str, kind: str) -> bool:
+    try:
+        rows = judged(release, fresh(release, kind, args.rows, args.seed, args.pairs), args.jobs)
+    except environments.EnvironmentMissing as error:
+        sys.exit(str(error))
+    result = tally(mbpack, rows)
+    print(result.line(f"{release} {kind} seed {args.seed}"), flush=True)
+    if not args.minimise:
+        show(result, args.show)
+    else:
+        from .minimise import Shrinker
+
+        with Shrinker(release, mbpack) as shrinker:
+            show(result, args.show, shrinker.shrink)
+    return bool(result.differences)
+
+
+if __name__ == "__main__":
+    main()
