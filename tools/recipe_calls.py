@@ -23,7 +23,8 @@ _SIZES = (
     "layernorm_epsilon rotary_scaling_factor original_max_position_embeddings q_lora_rank kv_lora_rank mscale "
     "mscale_all_dim yarn_rotary_scaling_factor yarn_original_max_position_embeddings seq_len_interpolation_factor "
     "bos_token_id eos_token_id vision_config hf_config hf_text_config thinker_config talker_config code2wav_config "
-    "token2wav_config image_token_id video_token_id vision_start_token_id vision_end_token_id"
+    "token2wav_config image_token_id video_token_id vision_start_token_id vision_end_token_id "
+    "hybrid_layer_pattern hybrid_override_pattern hf_model_id"
 )
 SIZES = frozenset(_SIZES.split())
 
