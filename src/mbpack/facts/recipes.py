@@ -25,7 +25,7 @@ from typing import Any
 
 from mbpack.facts.keys import RENAMES, path_in
 from mbpack.facts.releases import RELEASES
-from mbpack.facts.schema import Opaque, read_data
+from mbpack.facts.schema import NO_DEFAULT, Opaque, read_data, schema
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,26 @@ class Recipe:
         """Whether the recipe has an object (not null) at a canonical path."""
         value = self.values.get(path)
         return isinstance(value, Mapping) and "_target_" in value
+
+    def value(self, path: str) -> Any:
+        """The value at a canonical path: the recipe's own, else the default of its class, else None.
+
+        For what the user may have overridden, ask `Settings` instead.
+        """
+        for candidate in (path, path.replace("model.", "model.transformer.", 1)):
+            if candidate in self.values:
+                return self.values[candidate]
+        owner, _, field = path.rpartition(".")
+        known = schema(self.release)
+        cls = {"model": self.model_class, "dataset": self.dataset_class}.get(owner) or known.section_class(owner)
+        held = self.values.get(owner)
+        if isinstance(held, Mapping) and "_target_" in held:
+            cls = known.class_of(held["_target_"])
+        for name in filter(None, (cls, known.transformer_class(cls or ""))):
+            found = (known.fields(name) or {}).get(field)
+            if found is not None and found.default is not NO_DEFAULT:
+                return found.default
+        return None
 
     @property
     def family(self) -> str | None:

@@ -161,11 +161,7 @@ class Schema:
     def attributes(self, cls: str) -> frozenset[str]:
         """Names that are no fields but exist on the object (properties, methods): an override may set them upstream."""
         line = self._line(cls)
-        if line is None:
-            return frozenset()
-        body = json.loads(line[3])
-        own = frozenset(body.get("attributes", ()))
-        return own
+        return frozenset(json.loads(line[3]).get("attributes", ())) if line is not None else frozenset()
 
     def nested_transformer(self, cls: str) -> bool:
         """Whether the Megatron-Core settings of this model class live in a nested `transformer`."""
@@ -199,6 +195,28 @@ class Schema:
             return self._data[self._data.rindex(b"\n", 0, end) + 1 : end].decode()
         found = self._aliases.get(target)
         return found if isinstance(found, str) else None
+
+    def importable(self, target: str) -> bool | None:
+        """Whether a `_target_` path can be imported: None where this is not known (libraries, functions, 0.7)."""
+        if self.class_of(target) is not None:
+            return True
+        if not target.startswith("megatron.bridge.") or not self._modules:
+            return None
+        module, _, holder = target.rpartition(".")[0].rpartition(".")
+        if not holder[:1].isupper():  # else a method of a class
+            module = f"{module}.{holder}"
+        return None if module in self._modules else False
+
+    @functools.cached_property
+    def _modules(self) -> frozenset[str]:
+        """The modules of `megatron.bridge`; empty where the package was not at hand."""
+        found: list[str] = []
+        before: list[str] = []
+        for coded in self._meta("modules"):
+            shared, _, rest = coded.partition(" ")
+            before = [*before[: int(shared)], *rest.split(".")]
+            found.append(".".join(before))
+        return frozenset(found)
 
     @functools.cached_property
     def _aliases(self) -> Mapping[str, str]:
