@@ -153,8 +153,8 @@ class Candidate:
     @property
     def kept_share(self) -> float:
         """Percent of the stored tokens that reach training (rows that make preparation fail count as lost)."""
-        lost = self.truncated.tokens + self.dropped.tokens
-        return 100.0 * (1 - lost / self.tokens) if self.tokens else 100.0
+        lost = self.truncated.tokens + self.dropped.tokens + (self.crash.tokens if self.crash else 0)
+        return 100.0 * max(0.0, 1 - lost / self.tokens) if self.tokens else 100.0
 
     @property
     def usable(self) -> bool:
@@ -297,7 +297,10 @@ def _warnings(
     share = 100 * mapped.truncated.tokens / max(1, rows.tokens)
     if share >= 1:
         text = f"truncation cuts {share:.1f}% of the tokens off {mapped.truncated.rows:,} rows"
-        found.append(Notice("data/chat-overlong-index-error", "warning", f"silent: {text}"))
+        slug = "data/chat-overlong-index-error" if setup.schema == "chat" else None
+        found.append(Notice(slug, "warning", f"silent: {text}"))
+    if mapped.crash is not None and not mapped.crash.without:
+        return found
     if multiple > 1 and pack_size % multiple:
         text = f"pack length {pack_size:,} is no multiple of {multiple}: the end of each row is misaligned"
         found.append(Notice("align/pack-size-multiple", "error" if setup.cp > 1 else "warning", f"silent: {text}"))
@@ -307,6 +310,6 @@ def _warnings(
     if setup.dp is not None and batch.microbatches is None:
         found.append(Notice("gbs/divisible", "error", f"crash: {batch.note}"))
     if packed is not None and packed.packs < batch.gbs:
-        text = f"{packed.packs:,} packs are fewer than one global batch of {batch.gbs:,}"
+        text = f"fewer packs ({packed.packs:,}) than one global batch of {batch.gbs:,}"
         found.append(Notice("gbs/not-enough-rows", "error", f"crash: {text}; lower the batch or the pack length"))
     return found

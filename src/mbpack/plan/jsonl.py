@@ -26,7 +26,6 @@ _PARALLEL = 8 << 20  # bytes above which several workers pay off
 
 
 def read_jsonl(
-    source: str,
     stream: IO[bytes],
     *,
     column: str | None,
@@ -39,23 +38,23 @@ def read_jsonl(
     """The histogram, and what the rows were taken for. What a row holds is decided by the first one.
 
     Raises:
-        PlanError: naming source and line.
+        PlanError: with the line number in front where a line is to blame.
     """
     chunks = _chunks(stream)
     first = next(chunks, None)
     if first is None:
         return Histogram.empty(counted), "JSON lines"
-    plan = _decide(source, first[0], _parse(source, *first[1][0]), column)
+    plan = _decide(_parse(*first[1][0]), column)
     if plan[0] in ("text", "pair", "chat") and tokenizer is None:
         raise PlanError(
-            f"{source}: rows are {_WORDS[plan[0]]}: give --tokenizer PATH (tokenizer.json, its folder, or tekken.json)"
+            f"rows are {_WORDS[plan[0]]}: give --tokenizer PATH (tokenizer.json, its folder, or tekken.json)"
             ", or count tokens yourself and give the numbers"
         )
     if plan[0] not in ("text", "pair", "chat"):
         tokenizer = None
     total = Histogram.empty()
     kind: Counted = counted if plan[0] == "number" else "stored"
-    for lengths, done in _counted(source, first, chunks, plan, tokenizer, workers, size):
+    for lengths, done in _counted(first, chunks, plan, tokenizer, workers, size):
         total = Histogram.merge([total, Histogram.of_lengths(lengths)])
         if progress is not None:
             progress(done, size)
@@ -88,39 +87,39 @@ def _chunks(stream: IO[bytes]) -> Iterator[Chunk]:
         yield number, lines, done
 
 
-def _parse(source: str, place: int, line: bytes) -> Any:
+def _parse(place: int, line: bytes) -> Any:
     try:
         return json.loads(line)
     except RecursionError:
-        raise PlanError(f"{source}:{place}: nested too deeply to be a row") from None
+        raise PlanError(f"{place}: nested too deeply to be a row") from None
     except ValueError as error:
-        raise PlanError(f"{source}:{place}: not JSON ({error}); one row a line") from None
+        raise PlanError(f"{place}: not JSON ({error}); one row a line") from None
 
 
-def _decide(source: str, _: int, row: Any, column: str | None) -> Plan:
+def _decide(row: Any, column: str | None) -> Plan:
     """What the rows hold, from the first one."""
     if column is not None:
         if not isinstance(row, dict) or column not in row:
             have = ", ".join(row) if isinstance(row, dict) else type(row).__name__
-            raise PlanError(f"{source}: no field {column!r} in the first row; it has {have}")
+            raise PlanError(f"no field {column!r} in the first row; it has {have}")
         kind = _kind(row[column])
         if kind is None:
-            raise PlanError(f"{source}: field {column!r} holds no count, token list, text or chat")
+            raise PlanError(f"field {column!r} holds no count, token list, text or chat")
         return kind, (column,)
     if not isinstance(row, dict):
         kind = _kind(row)
         if kind in ("number", "tokens"):
             return kind, ()
-        raise PlanError(f"{source}: the first row is no object, token list or number")
+        raise PlanError("the first row is no object, token list or number")
     for names, wanted in ((LENGTH_NAMES, "number"), (TOKEN_NAMES, "tokens"), (CHAT_NAMES, "chat")):
         for name in names:
-            if name in row and _kind(row[name]) == wanted:
+            if name in row and (_kind(row[name]) == wanted or (wanted == "chat" and row[name] == [])):
                 return wanted, (name,)
     for prompt, completion in PAIR_NAMES:
         if isinstance(row.get(prompt), str) and isinstance(row.get(completion), str):
             return "pair", (prompt, completion)
     shown = ", ".join(row) or "none"
-    raise PlanError(f"{source}: cannot tell where the length is (fields: {shown}); name it with --column")
+    raise PlanError(f"cannot tell where the length is (fields: {shown}); name it with --column")
 
 
 def _kind(value: Any) -> str | None:
@@ -136,20 +135,20 @@ def _kind(value: Any) -> str | None:
     return None
 
 
-def count_chunk(source: str, chunk: Chunk, plan: Plan, counter: Counter | None) -> list[int]:
+def count_chunk(chunk: Chunk, plan: Plan, counter: Counter | None) -> list[int]:
     """Stored length of every row of a chunk (or the bare number it holds).
 
     Raises:
-        PlanError: naming source and line.
+        PlanError: with the line number in front where a line is to blame.
     """
     kind, fields = plan
     lengths = []
     for place, line in chunk[1]:
-        row = _parse(source, place, line)
+        row = _parse(place, line)
         try:
             values = [row[field] for field in fields] if fields else [row]
         except (TypeError, KeyError, IndexError):
-            raise PlanError(f"{source}:{place}: no field {fields[0]!r} in this row") from None
+            raise PlanError(f"{place}: no field {fields[0]!r} in this row") from None
         value = values[0]
         if kind == "number" and type(value) is int and 0 <= value < 1 << 40:
             lengths.append(value)
@@ -161,14 +160,13 @@ def count_chunk(source: str, chunk: Chunk, plan: Plan, counter: Counter | None) 
             try:
                 lengths.append(counter.chat(value, row.get("tools") if isinstance(row, dict) else None))
             except PlanError as error:
-                raise PlanError(f"{source}:{place}: {error}") from None
+                raise PlanError(f"{place}: {error}") from None
         else:
-            raise PlanError(f"{source}:{place}: expected {_WORDS[kind]}, as in the first row")
+            raise PlanError(f"{place}: expected {_WORDS[kind]}, as in the first row")
     return lengths
 
 
 def _counted(
-    source: str,
     first: Chunk,
     others: Iterator[Chunk],
     plan: Plan,
@@ -187,13 +185,13 @@ def _counted(
     if tokenizer is None or workers == 1:
         counter = tokenizer.load() if tokenizer is not None else None
         for chunk in every():
-            yield count_chunk(source, chunk, plan, counter), chunk[2]
+            yield count_chunk(chunk, plan, counter), chunk[2]
         return
 
     import multiprocessing
 
     tokenizer.load()  # a wrong tokenizer is reported here, once, not by every worker
-    pool = multiprocessing.get_context("spawn").Pool(workers, _start_worker, (source, plan, tokenizer))
+    pool = multiprocessing.get_context("spawn").Pool(workers, _start_worker, (plan, tokenizer))
     with closing(pool):
         try:
             for lengths, done, problem in pool.imap(_work, every()):
@@ -205,18 +203,18 @@ def _counted(
             raise
 
 
-_worker: tuple[str, Plan, Counter] | None = None
+_worker: tuple[Plan, Counter] | None = None
 
 
-def _start_worker(source: str, plan: Plan, tokenizer: TokenizerSpec) -> None:
+def _start_worker(plan: Plan, tokenizer: TokenizerSpec) -> None:
     global _worker
-    _worker = (source, plan, tokenizer.load())
+    _worker = (plan, tokenizer.load())
 
 
 def _work(chunk: Chunk) -> tuple[list[int], int, str | None]:
     assert _worker is not None
-    source, plan, counter = _worker
+    plan, counter = _worker
     try:
-        return count_chunk(source, chunk, plan, counter), chunk[2], None
+        return count_chunk(chunk, plan, counter), chunk[2], None
     except PlanError as error:
         return [], chunk[2], str(error)

@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -78,29 +78,31 @@ def _common(parts: list[Histogram]) -> list[Histogram]:
 
 
 def _read_source(source: str, options: Options) -> Iterator[Reading]:
-    if source != "-" and os.path.isdir(source):
+    if source == "-":
+        yield _guarded("-", options, "standard input")
+    elif os.path.isdir(source):
         inside = sorted(path for path in Path(source).iterdir() if path.suffix.lower() in (".parquet", ".pq", ".npy"))
         if not inside:
             raise PlanError(f"{source}: no .parquet, .pq or .npy file in this folder")
         for path in inside:
-            yield _guarded(str(path), options)
+            yield _guarded(str(path), options, str(path))
     else:
-        yield _guarded(source, options)
+        yield _guarded(source, options, source)
 
 
-def _guarded(source: str, options: Options) -> Reading:
-    """Read one file; every failure becomes one line that starts with the source."""
+def _guarded(source: str, options: Options, name: str) -> Reading:
+    """Read one file; every failure becomes one line: its name, the number of the line to blame, the reason."""
     try:
-        return _read(source, options)
+        return replace(_read(source, options), source=name)
     except PlanError as error:
         text = str(error)
-        raise (error if text.startswith(f"{source}:") else type(error)(f"{source}: {text}")) from None
+        raise type(error)(f"{name}:{text}" if text.partition(":")[0].isdigit() else f"{name}: {text}") from None
     except FileNotFoundError:
-        raise PlanError(f"{source}: no such file") from None
+        raise PlanError(f"{name}: no such file") from None
     except OSError as error:
-        raise PlanError(f"{source}: {error.strerror or error}") from None
+        raise PlanError(f"{name}: {error.strerror or error}") from None
     except MemoryError:
-        raise PlanError(f"{source}: not enough memory to read it; count it in pieces with `mbpack lengths`") from None
+        raise PlanError(f"{name}: not enough memory to read it; count it in pieces with `mbpack lengths`") from None
 
 
 def _read(source: str, options: Options) -> Reading:
@@ -149,16 +151,16 @@ def _read_text(source: str, stream: IO[bytes], options: Options) -> Reading:
             piece = rest + piece
             cut = piece.rfind(b"\n") + 1
             piece, rest = piece[:cut], piece[cut:]
-            yield _parse_numbers(source, piece, first)
+            yield _parse_numbers(piece, first)
             first += piece.count(b"\n")
             if options.progress is not None:
                 options.progress(done, total)
-        yield _parse_numbers(source, rest, first)
+        yield _parse_numbers(rest, first)
 
     return Reading(source, "text, one length a line", _counting(parts(), options.counted))
 
 
-def _parse_numbers(source: str, piece: bytes, first: int) -> IntArray:
+def _parse_numbers(piece: bytes, first: int) -> IntArray:
     """Whole numbers, one a line; the slow way only to say which line is wrong."""
     np = numpy()
     if not piece.strip():
@@ -183,10 +185,10 @@ def _parse_numbers(source: str, piece: bytes, first: int) -> IntArray:
         except ValueError:
             shown = text[:40].decode("utf-8", "replace")
             raise PlanError(
-                f"{source}:{first + offset}: {shown!r} is not a whole number; a text file holds one row length a line"
+                f"{first + offset}: {shown!r} is not a whole number; a text file holds one row length a line"
             ) from None
         if not 0 <= value < 1 << 40:
-            raise PlanError(f"{source}:{first + offset}: {text[:40].decode()} is no plausible row length")
+            raise PlanError(f"{first + offset}: {text[:40].decode()} is no plausible row length")
         numbers.append(value)
     slow: IntArray = np.array(numbers, dtype=np.int64)
     return slow
@@ -213,7 +215,6 @@ def _read_json(source: str, stream: IO[bytes], options: Options) -> Reading:
 
 def _read_rows(source: str, stream: IO[bytes], options: Options) -> Reading:
     histogram, kind = read_jsonl(
-        source,
         stream,
         column=options.column,
         counted=options.counted,
@@ -283,7 +284,7 @@ def _of_packs(packs: Any) -> Histogram:
 
 
 def _packed_notes(source: str) -> tuple[str, ...]:
-    note = f"{source}: lengths of the samples as packed: rows dropped or cut while packing are not in it"
+    note = f"{source}: samples as packed, so rows that packing dropped or cut are missing or shorter"
     multiple = read_location(os.path.abspath(source)).multiple
     if multiple is not None and multiple > 1:
         note += f", and each was padded to a multiple of {multiple}"

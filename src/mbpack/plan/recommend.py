@@ -37,7 +37,9 @@ def recommend(candidates: Sequence[Candidate]) -> Recommendation:
     shorter = [one for one in candidates if one.pack_size < chosen.pack_size]
     longer = [one for one in usable if one.pack_size > chosen.pack_size]
     kept = f"keeps {percent(chosen.kept_share)} of the tokens"
-    if goal == best and best < KEEP[-1]:
+    if len(candidates) == 1:
+        reasons.append(kept)
+    elif goal == best and best < KEEP[-1]:
         reasons.append(f"{kept}, more than any other candidate: try longer packs, or split long rows")
     elif shorter:
         reasons.append(f"{kept} at the smallest activation memory ({_why_not(shorter[-1])})")
@@ -48,7 +50,9 @@ def recommend(candidates: Sequence[Candidate]) -> Recommendation:
         reasons.append(f"{longer[0].pack_size} would keep {gain:.1f}% more")
     saved = packed.packs - packed.ffd_packs
     if saved > 0:
-        reasons.append(f"a better packer could save {saved:,} packs ({100 * saved / packed.packs:.1f}%)")
+        reasons.append(
+            f"a better packer could save {saved:,} pack{'s' if saved > 1 else ''} ({100 * saved / packed.packs:.1f}%)"
+        )
     return Recommendation(chosen.pack_size, tuple(reasons))
 
 

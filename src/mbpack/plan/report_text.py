@@ -120,15 +120,14 @@ def _details(plan: Plan) -> Iterator[Line]:
 
 
 def _grid(plan: Plan, head: list[str], body: list[list[str]]) -> Iterator[Line]:
-    """A table, right-aligned; the recommended row starts with an asterisk."""
+    """A table, right-aligned; the recommended row is marked with *, one whose preparation fails with !."""
     widths = [max(len(row[column]) for row in [head, *body]) for column in range(len(head))]
     yield "  " + "  ".join(text.rjust(width) for text, width in zip(head, widths, strict=True)), "dim"
     for candidate, row in zip(plan.candidates, body, strict=True):
         chosen = candidate.pack_size == plan.recommendation.pack_size
         line = "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        note = f"  {candidate.batch.note}" if head[1] == "gbs" and candidate.batch.note else ""
-        style = "bold green" if chosen else "red" if candidate.crash or candidate.packed is None else ""
-        yield ("* " if chosen else "  ") + line + note, style
+        style = "bold green" if chosen else "red" if candidate.crash else ""
+        yield ("* " if chosen else "! " if candidate.crash else "  ") + line, style
 
 
 def _conclusion(plan: Plan) -> Iterator[Line]:
@@ -138,11 +137,20 @@ def _conclusion(plan: Plan) -> Iterator[Line]:
     chosen = next((one for one in plan.candidates if one.pack_size == advice.pack_size), None)
     if chosen is not None:
         yield from _wrapped(_settings(plan, chosen), "  ", "", first="  ")
+    same: dict[tuple[str, str | None, str], list[str]] = {}
     for candidate in plan.candidates:
         for warning in candidate.warnings:
-            slug = f" {warning.slug}" if warning.slug else ""
-            style = "red" if warning.severity == "error" else "yellow"
-            yield from _wrapped(f"{warning.severity} {candidate.pack_size}:{slug} {warning.message}", "    ", style, "")
+            key = (warning.severity, warning.slug, warning.message)
+            same.setdefault(key, []).append(str(candidate.pack_size))
+    for (severity, slug, message), sizes in same.items():
+        style = "red" if severity == "error" else "yellow"
+        rule = f" {slug}" if slug else ""
+        yield from _wrapped(f"{severity} {', '.join(sizes)}:{rule} {message}", "    ", style, "")
+    for candidate in plan.candidates:
+        if candidate.batch.note:
+            yield from _wrapped(f"note {candidate.pack_size}: {candidate.batch.note}", "    ", "dim", "")
+    if any(candidate.crash and candidate.packed for candidate in plan.candidates):
+        yield "! the numbers leave out the rows that make preparation fail", "dim"
     if plan.assumed:
         yield from _wrapped("Assumed: " + ", ".join(plan.assumed), "  ", "dim", first="")
 
@@ -157,7 +165,7 @@ def _settings(plan: Plan, chosen: Candidate) -> str:
             text += f", pipeline bubble {formulas.bubble_share(plan.setup.pp, batch.microbatches)}"
     packed = chosen.packed
     if packed is not None and packed.steps_num_epochs is not None:
-        text += f"; with train.num_epochs {packed.steps_num_epochs:,} steps an epoch"
+        text += f"; steps an epoch {packed.steps_per_epoch:,}, with train.num_epochs {packed.steps_num_epochs:,}"
     return text
 
 
@@ -165,6 +173,10 @@ def _wrapped(text: str, indent: str, style: str, first: str | None = None) -> It
     start = indent if first is None else first
     for line in textwrap.wrap(text, _WIDTH, initial_indent=start, subsequent_indent=indent):
         yield line, style
+
+
+def _bytes(number: int) -> str:
+    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
 
 
 def _about(estimate: Estimate, form: str = ".2f", unit: str = "") -> str:
@@ -182,7 +194,7 @@ def _simulation(one: InBatch | Energon | GlobalBatch | DynamicCP) -> Iterator[Li
         yield f"Energon packing, seq_length {one.seq_length:,} (first-fit-decreasing within the buffer)", "bold"
         yield "  packing_buffer_size   fill               held by one worker", "dim"
         for fill in one.fills:
-            yield f"  {fill.buffer:>19}   {_about(fill.fill, '.1f', '%'):<31} {fill.buffer_bytes / 1e9:.2f} GB", ""
+            yield f"  {fill.buffer:>19}   {_about(fill.fill, '.1f', '%'):<31} {_bytes(fill.buffer_bytes)}", ""
         yield f"  limit {one.limit:.1f}%; 95% needs a buffer of about {one.buffer_95:,}", ""
         if one.skipped_rows:
             when = f", 100 in a row after about {one.samples_to_fatal:,.0f} samples" if one.samples_to_fatal else ""

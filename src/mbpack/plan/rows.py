@@ -38,12 +38,14 @@ class Crash:
         slug: the rule that describes it.
         message: what fails and how to mend it, one line.
         rows: rows that cause it.
+        tokens: their stored tokens.
         without: whether the numbers beside it describe the dataset after those rows were taken out.
     """
 
     slug: str
     message: str
     rows: int
+    tokens: int
     without: bool
 
 
@@ -112,6 +114,7 @@ def map_rows(
                     f"a row cap of {row_cap:,} is below the padding multiple {multiple}: preparation refuses "
                     "(ValueError); raise the length or lower the multiple",
                     rows.rows,
+                    rows.tokens,
                     without=False,
                 )
         else:
@@ -131,6 +134,7 @@ def map_rows(
                 f"chat rows cannot be padded to a multiple ({multiple}) before 0.6: preparation fails (TypeError); "
                 "use 0.6, or a topology without context parallelism",
                 rows.rows,
+                rows.tokens,
                 without=False,
             )
         elif over.any():
@@ -140,6 +144,7 @@ def map_rows(
                 f"{number:,} chat rows are longer than {row_cap:,}: before 0.6 they are not truncated and preparation "
                 "fails (IndexError); filter them out or raise dataset.seq_length",
                 number,
+                int((counts * stored)[over].sum()),
                 without=True,
             )
         # rows that make preparation fail are taken out of the numbers, not counted as dropped by upstream
@@ -162,12 +167,15 @@ def map_rows(
             f"{number:,} samples are longer than the pack ({pack_size:,}): packing fails (KeyError) and the other "
             "ranks hang; set the row cap to the pack size",
             number,
+            int((counts * stored)[too_long].sum()),
             without=True,
         )
     counts, real, runtime = counts[~too_long], real[~too_long], runtime[~too_long]
     packed = Histogram.of_counts(runtime, counts, "runtime")
     if crash is None and packed.rows == 0:
-        crash = Crash("gbs/not-enough-rows", "no row is left to pack: preparation fails", rows.rows, without=False)
+        crash = Crash(
+            "gbs/not-enough-rows", "no row is left to pack: preparation fails", rows.rows, rows.tokens, without=False
+        )
     real_tokens = int((np.maximum(real, 0) * counts).sum())
     return Mapped(
         packed.lengths,
