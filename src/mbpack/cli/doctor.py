@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -22,27 +22,27 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    files: Annotated[Optional[list[str]], typer.Argument(metavar="[FILES...] [KEY=VALUE...]", show_default=False)] = None,
-    bridge: Annotated[Optional[str], typer.Option(help="Megatron-Bridge release, such as 0.6 or 0.6.2.")] = None,
-    recipe: Annotated[Optional[str], typer.Option(help="Recipe that the file overrides.")] = None,
-    gpus: Annotated[Optional[int], typer.Option(help="Number of GPUs.")] = None,
-    launcher: Annotated[Optional[str], typer.Option(help="run_recipe or script.")] = None,
-    step: Annotated[Optional[str], typer.Option(help="Step function, such as vlm_step.")] = None,
-    nodes: Annotated[Optional[int], typer.Option(help="Number of nodes.")] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="[FILES...] [KEY=VALUE...]", show_default=False)] = None,
+    bridge: Annotated[str | None, typer.Option(help="Megatron-Bridge release, such as 0.6 or 0.6.2.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe that the file overrides.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="Number of GPUs.")] = None,
+    launcher: Annotated[str | None, typer.Option(help="run_recipe or script.")] = None,
+    step: Annotated[str | None, typer.Option(help="Step function, such as vlm_step.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Treat the files as layers of one configuration.")] = False,
-    select: Annotated[Optional[str], typer.Option(help="Only these rules: codes, slugs or topics, comma separated.")] = None,
-    ignore: Annotated[Optional[str], typer.Option(help="Not these rules.")] = None,
+    select: Annotated[str | None, typer.Option(help="Only these rules: codes, slugs or topics, comma separated.")] = None,
+    ignore: Annotated[str | None, typer.Option(help="Not these rules.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     output_format: Annotated[str, typer.Option("--format", help="text, json, sarif, github or junit.")] = "text",
-    output: Annotated[Optional[str], typer.Option(help="Write the report to a file.")] = None,
+    output: Annotated[str | None, typer.Option(help="Write the report to a file.")] = None,
     statistics: Annotated[bool, typer.Option("--statistics", help="Count findings per rule.")] = False,
-    baseline: Annotated[Optional[str], typer.Option(help="Report only what this baseline file does not hold.")] = None,
-    write_baseline: Annotated[Optional[str], typer.Option(help="Write today's findings to a baseline file.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Report only what this baseline file does not hold.")] = None,
+    write_baseline: Annotated[str | None, typer.Option(help="Write today's findings to a baseline file.")] = None,
     show_resolved: Annotated[
         bool, typer.Option("--show-resolved", help="Print the configuration as it will be, each value with its origin.")
     ] = False,
     inspect: Annotated[bool, typer.Option("--inspect", help="Read every row of packed data that is reachable.")] = False,
-    lengths: Annotated[Optional[str], typer.Option(help="Lengths of the data, for the rules that need them.")] = None,
+    lengths: Annotated[str | None, typer.Option(help="Lengths of the data, for the rules that need them.")] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Apply unsafe fixes too.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change; exit 1 when something would.")] = False,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mbpack.config.document import Document, Item
-from mbpack.facts.releases import DEFAULT, R03, R04, R05, R06, R07, NIGHTLY, Release, Version, parse_version, version_of
+from mbpack.facts.releases import DEFAULT, NIGHTLY, R03, R04, R05, R06, R07, Release, Version, parse_version, version_of
 
 LAUNCHERS = ("run_recipe", "script")
 _DIRECTIVE = re.compile(r"#\s*mbpack\s*:\s*(.*)$")

@@ -13,8 +13,8 @@ from typing import Any
 
 from mbpack.config.context import Context
 from mbpack.config.evidence import NOTHING, Evidence
-from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.graphs import Graphs, read_graphs
+from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.settings import ABSENT, Object, Setting, Settings, Unknown, WrongKind
 from mbpack.facts import formulas
 from mbpack.facts.classes import DATASET_MARKERS, DatasetKind, dataset_kind
@@ -181,6 +181,14 @@ class Run:
         if size <= 0 or self.gpus % size:
             raise Unknown("data_parallel_size", (), MOOT)
         return self.gpus // size
+
+    @property
+    def known_dp(self) -> int | None:
+        """Data parallel size, or None where it is not known: for fixes and wording."""
+        try:
+            return self.dp
+        except (Unknown, WrongKind):
+            return None
 
     @cached_property
     def eval_dp(self) -> int:

@@ -14,98 +14,18 @@ A key has one of three answers:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from mbpack.config.document import MISSING, Document, Interpolation, Item
+from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind
+from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
 from mbpack.facts.keys import SPECS, SPECS_CLASS, paths
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import Version
 from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
 
-
-class Origin(Enum):
-    """Who gave a value. The value of each member is how reports say it."""
-
-    OVERRIDE = "override"
-    FILE = "file"
-    RECIPE = "recipe"
-    DEFAULT = "default"
-
-
-class _Absent:
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-#: The owning class has no such field (upstream's ``getattr(..., default)`` takes the default).
-ABSENT: Any = _Absent()
-
-
-class Unknown(Exception):  # noqa: N818 - an answer, not an error
-    """Nobody gave this value. ``needs`` names the flags that would supply it."""
-
-    def __init__(self, key: str, needs: tuple[str, ...] = (), reason: str = "") -> None:
-        super().__init__(key)
-        self.key, self.needs, self.reason = key, needs, reason
-
-
-class WrongKind(Exception):  # noqa: N818 - an answer, not an error
-    """A value of a kind the question cannot be asked of: text where arithmetic needs a number."""
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting.key)
-        self.setting = setting
-
-
-@dataclass(frozen=True, slots=True)
-class Object:
-    """A value that is an object: its ``_target_`` (None when the mapping names none) and where it is written."""
-
-    target: str | None
-    item: Item | None
-    call: bool = True
-    args: tuple[Any, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The last part of the target, such as ``LoRA`` or ``bfloat16``."""
-        return (self.target or "").rpartition(".")[2]
-
-
-class Layer(NamedTuple):
-    """One source of settings: a file or the list of overrides."""
-
-    root: Item
-    origin: Origin
-    document: Document
-
-
-class Setting(NamedTuple):
-    """A value, who gave it, and where it is written. ``key`` is the dotted path as this release spells it."""
-
-    key: str
-    value: Any
-    origin: Origin
-    item: Item | None = None
-    document: Document | None = None
-    likely: bool = False  # inferred rather than stated: a model card, an environment default
-
-    @property
-    def written(self) -> bool:
-        """Whether the user wrote it (file or override)."""
-        return self.item is not None
-
-    @property
-    def absent(self) -> bool:
-        """Whether the owning class has no such field."""
-        return self.value is ABSENT
+__all__ = ["ABSENT", "Layer", "Object", "Origin", "Setting", "Settings", "Unknown", "WrongKind"]
 
 
 class Settings:
@@ -368,7 +288,7 @@ class Settings:
                 holder = self._search(".".join(owner), owner)  # raises Unknown where the owner itself is unknown
                 if holder.value is None or not isinstance(holder.value, (Object, dict)):
                     return Setting(written, ABSENT, Origin.DEFAULT)
-                if isinstance(holder.value, dict) or holder.value.target is None and self.base_known:
+                if isinstance(holder.value, dict) or (holder.value.target is None and self.base_known):
                     return Setting(written, ABSENT, Origin.DEFAULT)
                 raise Unknown(key, ("recipe",) if not self.base_known else (), "the class that holds it is not known")
             fields = self.schema.fields(cls)

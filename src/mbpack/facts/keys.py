@@ -8,7 +8,7 @@ file, which is why the renames are facts of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06, R07, Release
 
@@ -103,7 +103,7 @@ class _Parts(dict[str, tuple[str, ...]]):
         return parts
 
 
-@lru_cache(maxsize=None)
+@cache
 def paths(release: Release) -> dict[str, tuple[str, ...]]:
     """Canonical key -> the parts of its path in a release."""
     return _Parts(release)

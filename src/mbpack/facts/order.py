@@ -8,7 +8,7 @@ second station for (``slug@place``). A station that a release lacks is simply ne
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from mbpack.facts.releases import R03, R04, R05, R06, R07, Release
 
@@ -214,7 +214,7 @@ _R07 = (
 _ORDERS = {R03: _R03, R04: _R03, R05: _R05, R06: _R06, R07: _R07}
 
 
-@lru_cache(maxsize=None)
+@cache
 def stations(release: Release) -> dict[str, int]:
     """Position of every station of a release; a name that stands twice keeps its first place."""
     positions: dict[str, int] = {}

@@ -8,8 +8,8 @@ from typing import Any
 
 from mbpack import __version__
 from mbpack.config.settings import ABSENT, Object, Setting
-from mbpack.engine.result import NotChecked, Result
 from mbpack.engine.features import test_commands
+from mbpack.engine.result import NotChecked, Result
 from mbpack.rules.base import Finding
 
 SCHEMA_VERSION = 1

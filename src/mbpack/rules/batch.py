@@ -1,4 +1,4 @@
-"""Batch sizes against the packing mode, and the global batch against the topology."""
+"""Micro batch sizes against the packing mode."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mbpack.rules.base import (
     IGNORED,
     REJECTED,
     SILENT,
+    Edit,
     Finding,
     Fix,
     RejectingRule,
@@ -132,7 +133,7 @@ class OfflineSizePositive(RejectingRule):
             )
 
     @staticmethod
-    def _edit(run: Run) -> tuple:
+    def _edit(run: Run) -> tuple[Edit, ...]:
         length = run.maybe("dataset.seq_length")
         return set_to(run, (SIZE, length)) if isinstance(length, int) and length > 0 else ()
 
@@ -263,12 +264,10 @@ class InBatchMbsGtOne(RejectingRule):
     def _fix(run: Run) -> Fix:
         gbs, title = run.maybe(GBS), "micro_batch_size: 2 (start small: the width of a row grows with it)"
         edits = [(MBS, 2)]
-        try:
-            if isinstance(gbs, int) and gbs % (2 * run.dp):
-                edits.append((GBS, formulas.round_up(gbs, 2 * run.dp)))
-                title += f" and global_batch_size: {edits[-1][1]} (a multiple of MBS 2 x DP {run.dp})"
-        except Exception:  # noqa: BLE001,S110 - the data parallel size may be unknown; the short fix stands
-            pass
+        dp = run.known_dp
+        if isinstance(gbs, int) and dp is not None and gbs % (2 * dp):
+            edits.append((GBS, formulas.round_up(gbs, 2 * dp)))
+            title += f" and global_batch_size: {edits[-1][1]} (a multiple of MBS 2 x DP {dp})"
         if run.maybe("dataset.micro_batch_size") == 1:
             edits.append(("dataset.micro_batch_size", 2))
         return Fix(title, set_to(run, *edits))
@@ -460,76 +459,6 @@ class MbsPositive(RejectingRule):
         )
 
 
-class GbsDivisible(Rule):
-    """The global batch must be a multiple of micro_batch_size x data parallel size.
-
-    Nothing checks it at validation (from 0.5 on the evaluation batch, which defaults to the training batch, is checked
-    there); the microbatch calculator asserts it when training starts.
-
-    ## Upstream
-    - all releases: Megatron-Core `num_microbatches_calculator.py`
-    """
-
-    code, slug = "GBS101", "gbs/divisible"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        gbs, mbs = run.gbs, run.mbs
-        if gbs is None or mbs is None or mbs <= 0 or gbs <= 0:
-            return
-        if run.flag("train.decrease_batch_size_if_needed"):
-            return
-        unit = int(mbs) * run.dp
-        if gbs % unit:
-            near = formulas.nearest_multiples(int(gbs), unit)
-            yield self.finding(
-                run,
-                CRASH_DATA,
-                GBS,
-                f"global_batch_size {gbs} is not a multiple of {unit} = MBS {mbs} x DP {run.dp}",
-                why=f"Data parallel {run.dp} = {run.gpus} GPUs / (TP {run.tp} x PP {run.pp} x CP {run.cp}); every rank needs "
-                "the same whole number of microbatches.",
-                related=(MBS,),
-                fix=Fix(f"global_batch_size: {words(near, 'or')}", set_to(run, (GBS, near[-1]))),
-            )
-
-
-class GbsEvalDivisible(RejectingRule):
-    """The evaluation batch must be a multiple of its micro batch x data parallel size.
-
-    Both evaluation sizes default to the training ones, so a training batch that does not divide is refused here first.
-
-    ## Upstream
-    - 0.5 to 0.7: `training/config.py`, `ConfigContainer.validate`
-    """
-
-    code, slug = "GBS102", "gbs/eval-divisible"
-    releases = (R05, NIGHTLY)
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        gbs, mbs = run.eval_gbs, run.eval_mbs
-        if gbs is None or mbs is None or mbs == 0:
-            return
-        unit = mbs * run.eval_dp
-        if gbs % unit == 0:
-            return
-        inherited = run.value(EVAL_GBS) is None
-        key = GBS if inherited else EVAL_GBS
-        near = formulas.nearest_multiples(int(gbs), int(unit)) if unit > 0 else []
-        yield self.finding(
-            run,
-            REJECTED,
-            key,
-            f"{'eval_global_batch_size' if not inherited else 'global_batch_size (also used for evaluation)'} {gbs} is not a "
-            f"multiple of {unit} = evaluation MBS {mbs} x DP {run.eval_dp}",
-            why="Evaluation splits its global batch over the data parallel ranks in whole microbatches.",
-            related=(EVAL_MBS if run.value(EVAL_MBS) is not None else MBS,),
-            fix=Fix(
-                f"{key.rpartition('.')[2]}: {words(near, 'or')}" if near else "positive batch sizes",
-                set_to(run, (key, near[-1])) if near else (),
-            ),
-        )
-
-
 RULES: tuple[Rule, ...] = (
     OfflineMbsOne(),
     OfflineSizePositive(),
@@ -540,6 +469,4 @@ RULES: tuple[Rule, ...] = (
     InBatchDataloaderBatch(),
     GptSftInBatchExtra(),
     MbsPositive(),
-    GbsDivisible(),
-    GbsEvalDivisible(),
 )

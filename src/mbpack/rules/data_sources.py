@@ -9,7 +9,18 @@ from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_PRESET_SPLITS
 from mbpack.facts.releases import NIGHTLY, R04, R06
-from mbpack.rules.base import CRASH_DATA, NOTE, REJECTED, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import (
+    CRASH_DATA,
+    NOTE,
+    REJECTED,
+    REJECTED_LOAD,
+    Finding,
+    Fix,
+    RejectingRule,
+    Rule,
+    set_to,
+    words,
+)
 
 ROOT, HF = "dataset.dataset_root", "dataset.hf_dataset"
 HF_ONLY = ("hf_validation_dataset", "hf_test_dataset", "hf_output_root", "hf_validation_proportion")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mbpack.config import in_effect
 from mbpack.config.run import Run
 from mbpack.facts.hard_blocks import HYBRIDEP_CHUNK, HYBRIDEP_TOKEN_ALIGNMENT
+from mbpack.facts.modes import IN_BATCH, OFFLINE
 from mbpack.facts.releases import R03, R05, R06
 from mbpack.rules.base import CRASH_STEP, NOTE, WASTE, Finding, Fix, Outcome, Rule, set_to
 from mbpack.rules.lookup import row_width, rows_have_one_width, sample_multiple
@@ -63,7 +64,7 @@ class HybridEpUneven(Rule):
             return
         padded = run.release >= R06 and not run.graphs.enabled
         if padded:
-            if run.patch == "0.6.2" and not (run.offline or run.in_batch):
+            if run.patch == "0.6.2" and run.mode not in (OFFLINE, IN_BATCH):
                 return
             yield self.finding(
                 run,
@@ -87,7 +88,7 @@ class HybridEpUneven(Rule):
             if run.release <= R05
             else "With CUDA graphs the inputs are not padded, and the counts must be equal.",
             related=(DISPATCHER, EP),
-            fix=fix if run.offline else Fix("a fixed width, or moe_token_dispatcher_type: alltoall"),
+            fix=fix if run.mode is OFFLINE else Fix("a fixed width, or moe_token_dispatcher_type: alltoall"),
         )
 
 
@@ -124,7 +125,7 @@ class HybridEpWidth(Rule):
         yield self.finding(
             run,
             NOTE.as_warning() if run.graphs.enabled else NOTE,
-            PACK_SIZE if run.offline else "dataset.seq_length",
+            PACK_SIZE if run.mode is OFFLINE else "dataset.seq_length",
             f"{width / ranks.value:g} tokens a rank are no multiple of HybridEP's chunk of {HYBRIDEP_CHUNK}",
             why=f"A row of {width} tokens is split over {ranks.value} rank(s) ({ranks.because}).",
             related=(BACKEND, EP),

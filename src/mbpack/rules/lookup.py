@@ -12,6 +12,7 @@ from mbpack.config.unknown_keys import unknown_keys
 from mbpack.facts import hard_blocks
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hard_blocks import belongs, is_hybrid_class, launcher_step, step_name
+from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, OFFLINE
 from mbpack.facts.releases import NIGHTLY, R06, R07
 from mbpack.rules.base import Fix, set_to
 
@@ -89,17 +90,17 @@ def uses_megatron_fsdp(run: Run) -> bool:
 
 def rows_have_one_width(run: Run) -> bool:
     """Whether all packed rows get the same width."""
-    return in_effect.fixed_width(run) if run.offline else in_effect.in_batch_fixed(run)
+    return in_effect.fixed_width(run) if run.mode is OFFLINE else in_effect.in_batch_fixed(run)
 
 
 def row_width(run: Run) -> int | None:
     """Tokens of a full row: the pack size in effect, else the dataset's sequence length."""
-    return in_effect.pack_size(run) if run.offline else in_effect.count(run, in_effect.DATA_SEQ)
+    return in_effect.pack_size(run) if run.mode is OFFLINE else in_effect.count(run, in_effect.DATA_SEQ)
 
 
 def sample_multiple(run: Run) -> int:
     """What every packed sample's length is padded to, in tokens: as prepared offline, else by the topology."""
-    if run.offline:
+    if run.mode is OFFLINE:
         multiple = in_effect.pad_multiple(run)
         return multiple if multiple is not None and multiple > 0 else 1
     return in_effect.needed_multiple(run).value
@@ -112,19 +113,20 @@ def foreign(run: Run, key: str) -> Setting | None:
 
 def packing_key(run: Run) -> str:
     """The key that switches the packing of a run on."""
-    if run.offline:
+    if run.mode is OFFLINE:
         return SWITCH if run.release >= R06 else f"{SPECS}.packed_sequence_size"
-    if run.release >= R07 and run.global_batch:
-        return "dataset.enable_global_batch_packing"
-    return "dataset.packing_buffer_size" if run.release >= R07 and run.energon_packing else IN_BATCH
+    return {GLOBAL_BATCH: "dataset.enable_global_batch_packing", ENERGON: "dataset.packing_buffer_size"}.get(
+        run.mode, IN_BATCH
+    )
 
 
 def unpack(run: Run) -> Fix:
     """The fix that switches packing off."""
-    if run.offline:
+    if run.mode is OFFLINE:
         off = ((SWITCH, False), (SPECS, None)) if run.release >= R06 else ((SPECS, None),)
         return Fix("packing off (micro_batch_size may grow again)", set_to(run, *off))
-    return Fix("packing off", set_to(run, (IN_BATCH, False)) if run.in_batch else ())
+    key = packing_key(run)
+    return Fix("packing off", set_to(run, (key, None if run.mode is ENERGON else False)))
 
 
 def packs_online(run: Run) -> bool:

@@ -9,7 +9,7 @@ from mbpack.facts.artifacts import FULL_MASK
 from mbpack.facts.releases import NIGHTLY, R03, R05, R07
 from mbpack.rules.base import NOTE, SILENT, Finding, Fix, Rule, set_to
 from mbpack.rules.pack_lookup import KWARGS, PATHS, PREPROCESSING, WARN_NOTE, WARN_SILENT, answers_only, prepares
-from mbpack.rules.packed_shards import plural, seen_splits
+from mbpack.rules.packed_shards import plural, scanned
 
 LOAD = "checkpoint.load"
 
@@ -126,8 +126,8 @@ class MaskDensity(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not prepares(run) or not answers_only(run):
             return
-        for seen in seen_splits(run):
-            density = run.evidence.statistics(seen.split).density
+        for seen, found in scanned(run):
+            density = found.density
             if density is not None and density > FULL_MASK:
                 yield self.finding(
                     run,
@@ -170,8 +170,7 @@ class ZeroLossRows(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not prepares(run):
             return
-        for seen in seen_splits(run):
-            found = run.evidence.statistics(seen.split)
+        for seen, found in scanned(run):
             if found.rows_without_loss:
                 yield self.finding(
                     run,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts import hard_blocks
+from mbpack.facts.modes import ENERGON
 from mbpack.facts.releases import R04, R05, R06, R07
 from mbpack.rules.base import CRASH_STEP, NOTE, SILENT, Finding, Fix, Rule, set_to
 from mbpack.rules.lookup import (
@@ -53,7 +54,7 @@ class MtpPacked(Rule):
             return
         multiple = sample_multiple(run)
         padded = multiple > 1
-        if not padded and run.release >= R07 and run.energon_packing:
+        if not padded and run.mode is ENERGON:
             return  # upstream allows it: labels roll inside the boundaries
         yield self.finding(
             run,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.evidence import Metadata
-from mbpack.config.in_effect import TRAIN_PACKS
+from mbpack.config.in_effect import TRAIN_PACKS, pack_size
 from mbpack.config.run import Run
 from mbpack.facts.releases import R03
 from mbpack.rules.base import CRASH_DATA, CRASH_STEP, SILENT, WASTE, Finding, Fix, Outcome, Rule, words
 from mbpack.rules.pack_lookup import METADATA_PATH, PAD_CU, given, is_npy, packed_splits, prepares, ready, splits
+from mbpack.rules.packed_shards import scanned
 
 #: What the static boundary arrays are computed from.
 NEEDED = ("max_samples_per_bin", "dataset_max_seqlen", "min_packed_seqlen")
@@ -179,7 +180,8 @@ class MetadataAppend(Rule):
         if not found.entries:
             return
         wanted, held = len(packed_splits(run)), len(found.entries)
-        if held > wanted or self._too_large(run, found):
+        size = pack_size(run)
+        if held > wanted or any(other != size for other in found.numbers("pack_size")) or self._too_large(run, found):
             yield self.finding(
                 run,
                 WASTE,
@@ -222,7 +224,8 @@ class MetadataStale(Rule):
     # found:
     #   training: {rows: 100, most_samples: 30}
     #   metadata: [{max_samples_per_bin: 20, dataset_max_seqlen: 900, min_packed_seqlen: 4000}]
-    model: {cuda_graph_impl: local, cuda_graph_scope: full_iteration}
+    model: {cuda_graph_impl: local, cuda_graph_scope: full_iteration, use_te_rng_tracker: true}
+    rng: {te_rng_tracker: true}
     rerun_state_machine: {check_for_nan_in_loss: false}
     dataset:
       dataset_kwargs: {pad_to_max_length: true}
@@ -235,7 +238,8 @@ class MetadataStale(Rule):
     # found:
     #   training: {rows: 100, most_samples: 30}
     #   metadata: [{max_samples_per_bin: 30, dataset_max_seqlen: 900, min_packed_seqlen: 4000}]
-    model: {cuda_graph_impl: local, cuda_graph_scope: full_iteration}
+    model: {cuda_graph_impl: local, cuda_graph_scope: full_iteration, use_te_rng_tracker: true}
+    rng: {te_rng_tracker: true}
     rerun_state_machine: {check_for_nan_in_loss: false}
     dataset:
       dataset_kwargs: {pad_to_max_length: true}
@@ -255,16 +259,14 @@ class MetadataStale(Rule):
         claimed = run.evidence.metadata.numbers("max_samples_per_bin")
         if not claimed:
             return
-        for split in splits(run):
-            if split != "training" and split not in run.evidence.packs:
-                continue
-            most = run.evidence.statistics(split).most_samples
+        for seen, found in scanned(run):
+            most = found.most_samples
             if most > max(claimed):
                 yield self.finding(
                     run,
                     SILENT,
                     place_of(run),
-                    f"a {split} row holds {most} samples, the metadata allow {max(claimed):.0f}",
+                    f"a {seen.split} row holds {most} samples, the metadata allow {max(claimed):.0f}",
                     why="Its boundaries are longer than the captured ones, so the graph replays on the wrong shape.",
                     related=(PAD_CU, "model.cuda_graph_impl"),
                     fix=Fix("rebuild the metadata with the packs"),

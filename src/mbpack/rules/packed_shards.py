@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.evidence import Packs
+from mbpack.config.evidence import Packs, RowStatistics
 from mbpack.config.in_effect import PACK_SIZE, TRAIN_PACKS, pack_size
 from mbpack.config.run import Run
 from mbpack.facts.artifacts import COLUMNS, NPY_SUFFIX, PARQUET_SUFFIXES, glob_characters
@@ -21,6 +21,16 @@ def seen_splits(run: Run) -> Iterator[Packs]:
         seen = run.evidence.split(split) if split == "training" else run.evidence.packs.get(split)
         if seen is not None and not seen.missing:
             yield seen
+
+
+def scanned(run: Run) -> Iterator[tuple[Packs, RowStatistics]]:
+    """Packs whose rows were read. Raises Unknown, after those, when the training packs are there and were not."""
+    for split in splits(run):
+        seen = run.evidence.packs.get(split)
+        if seen is not None and seen.statistics is not None:
+            yield seen, seen.statistics
+    if not run.evidence.split("training").missing:
+        run.evidence.statistics("training")
 
 
 def plural(number: int, word: str) -> str:
@@ -114,8 +124,7 @@ class RowInvariants(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not prepares(run):
             return
-        for seen in seen_splits(run):
-            found = run.evidence.statistics(seen.split)
+        for seen, found in scanned(run):
             if found.broken_rows:
                 yield self.finding(
                     run,
@@ -124,6 +133,17 @@ class RowInvariants(Rule):
                     f"{plural(found.broken_rows, 'row')} of the {seen.split} packs broken: {''.join(found.broken[:1])}",
                     why="Rows are not checked in training: boundaries or masks are then taken from the wrong tokens.",
                     fix=REBUILD,
+                )
+            vocabulary = run.maybe("model.vocab_size")
+            if isinstance(vocabulary, int) and 0 < vocabulary <= found.largest_token:
+                yield self.finding(
+                    run,
+                    CRASH_STEP,
+                    PATHS[seen.split],
+                    f"the {seen.split} packs hold token {found.largest_token:,}, the vocabulary ends at {vocabulary:,}",
+                    why="They were made with another tokenizer; looking the token up fails.",
+                    related=("model.vocab_size",),
+                    fix=Fix("rebuild the packs with the tokenizer of the model"),
                 )
 
 
@@ -160,8 +180,7 @@ class RowLongerThanPack(Rule):
         size = pack_size(run)
         if size is None:
             return
-        for seen in seen_splits(run):
-            found = run.evidence.statistics(seen.split)
+        for seen, found in scanned(run):
             if found.longest_row > size:
                 where = f" ({found.longest_at})" if found.longest_at else ""
                 yield self.finding(

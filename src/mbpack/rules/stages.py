@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
 from mbpack.facts import formulas
+from mbpack.facts.modes import IN_BATCH as IN_BATCH_MODE
 from mbpack.facts.releases import R07
 from mbpack.rules.base import CRASH_DATA, SILENT, WASTE, Finding, Fix, Rule, set_to
-from mbpack.rules.lookup import is_hybrid, overlap_key, step_of
+from mbpack.rules.lookup import is_hybrid, overlap_key, packing_key, step_of
 
 PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
-PACK_SIZE, IN_BATCH = "dataset.offline_packing_specs.packed_sequence_size", "dataset.enable_in_batch_packing"
 LAYERS = "model.num_layers"
 SPLIT = tuple(f"model.account_for_{name}_in_pipeline_split" for name in ("embedding", "loss"))
 FIRST, LAST = "model.num_layers_in_first_pipeline_stage", "model.num_layers_in_last_pipeline_stage"
@@ -100,7 +100,7 @@ class EpOverlapDropsPacked(Rule):
         key = overlap_key(run)
         if key is None or not run.packed:
             return
-        if run.release >= R07 and (run.energon_packing or run.offline or run.global_batch):
+        if run.release >= R07 and run.mode is not IN_BATCH_MODE:
             return
         if run.release >= R07 and step_of(run) not in ("vlm_step", "qwen3_vl_step"):
             return
@@ -110,7 +110,7 @@ class EpOverlapDropsPacked(Rule):
             key,
             f"{key.rpartition('.')[2]} builds its schedule without the boundaries of packed samples",
             why="Attention runs across samples without a message.",
-            related=(PACK_SIZE if run.offline else IN_BATCH,),
+            related=(packing_key(run),),
             fix=Fix("overlap_moe_expert_parallel_comm: false", set_to(run, (key, False)), safe=True),
         )
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import Unknown
 from mbpack.facts import hard_blocks
+from mbpack.facts.modes import OFFLINE
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
 from mbpack.rules.base import CRASH_STEP, DERIVED, NOTE, SILENT, Finding, Fix, Outcome, Rule, is_number, set_to
-from mbpack.rules.lookup import VLM_KINDS, is_family, row_width, splits_contiguously, step_of
+from mbpack.rules.lookup import VLM_KINDS, is_family, packing_key, row_width, splits_contiguously, step_of
 
 DEFER, IN_BATCH = "dataset.defer_in_batch_packing_to_step", "dataset.enable_in_batch_packing"
 PP, EP, CP = (f"model.{name}_parallel_size" for name in ("pipeline_model", "expert_model", "context"))
@@ -330,7 +331,7 @@ class DsV4Contiguous(Rule):
             return
         width = row_width(run)
         if width is not None and width % run.cp:
-            key = "dataset.offline_packing_specs.packed_sequence_size" if run.offline else "dataset.seq_length"
+            key = "dataset.offline_packing_specs.packed_sequence_size" if run.mode is OFFLINE else "dataset.seq_length"
             yield self.finding(
                 run,
                 CRASH_STEP,
@@ -370,11 +371,10 @@ class FlopsInBatch(Rule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.packed:
-            key = IN_BATCH if run.in_batch else "dataset.offline_packing_specs.packed_sequence_size"
             yield self.finding(
                 run,
                 NOTE,
-                key,
+                packing_key(run),
                 f"{run.release} estimates the throughput of packed rows from their width, not from the samples in them",
                 why="Logged TFLOP/s of packed runs cannot be compared with unpacked ones before 0.6.",
             )

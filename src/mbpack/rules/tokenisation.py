@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mbpack.config.in_effect import DATA_SEQ, PAD_MULT, pad_multiple, sample_limit
 from mbpack.config.run import Run
@@ -10,6 +10,7 @@ from mbpack.facts.releases import R03, R05, R06, R07
 from mbpack.rules.base import CRASH_DATA, SILENT, Finding, Fix, Outcome, Rule
 from mbpack.rules.pack_lookup import (
     KWARGS,
+    PATHS,
     PREPROCESSING,
     ROOT,
     TOKENIZER_TYPE,
@@ -18,6 +19,7 @@ from mbpack.rules.pack_lookup import (
     is_chat,
     prepares,
     ready,
+    splits,
 )
 
 #: Tokenizers whose end-of-document token may differ from their end-of-sequence token.
@@ -172,12 +174,16 @@ class PadLossLegacyPrompt(Rule):
     releases = (R07, R07)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not prepares(run) or run.is_set(PREPROCESSING) or not run.is_set(ROOT) or is_chat(run):
-            return
-        if run.value(f"{KWARGS}.answer_only_loss", True) is False:
+        if not prepares(run):
             return
         multiple = pad_multiple(run)
         if multiple is None or multiple <= 1:
+            return
+        seen = [split for split in splits(run) if split in run.evidence.packs]
+        yield from self._in_packs(run, seen)
+        if run.is_set(PREPROCESSING) or not run.is_set(ROOT) or is_chat(run):
+            return
+        if run.value(f"{KWARGS}.answer_only_loss", True) is False:
             return
         yield self.finding(
             run,
@@ -187,8 +193,23 @@ class PadLossLegacyPrompt(Rule):
             why="The mask is cut at the start of the answer only, so it covers the end-of-sequence tokens that fill"
             " up the multiple; 0.7 no longer masks them when rows are collated.",
             related=(PAD_MULT, f"{KWARGS}.answer_only_loss"),
-            fix=Fix("dataset.preprocessing: PromptCompletionSFTPreprocessingConfig (with your columns), and new packs"),
+            fix=Fix("dataset.preprocessing: PromptCompletionSFTPreprocessingConfig with your columns, and new packs"),
         )
+
+    def _in_packs(self, run: Run, seen: Iterable[str]) -> Iterator[Finding]:
+        for split in seen:
+            found = run.evidence.packs[split].statistics
+            if found is not None and found.samples_with_pad_loss:
+                yield self.finding(
+                    run,
+                    SILENT,
+                    PATHS[split],
+                    f"{found.samples_with_pad_loss:,} samples in the {split} packs carry loss on their padding",
+                    why=f"Token {found.eos} fills them up to the multiple and counts as an answer; 0.7 uses the mask as"
+                    " it is.",
+                    related=(PAD_MULT,),
+                    fix=Fix("rebuild the packs with explicit dataset.preprocessing"),
+                )
 
 
 class ChatTemplatePop(Rule):

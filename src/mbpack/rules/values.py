@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from mbpack.config.document import MISSING, Interpolation, Item, walk
+from mbpack.config.document import Interpolation
 from mbpack.config.run import Run
-from mbpack.config.settings import Layer, Setting, Unknown
-from mbpack.config.unknown_keys import SPECIAL
+from mbpack.config.settings import Setting, Unknown
+from mbpack.config.written import Written, written_values
 from mbpack.facts.order import position
 from mbpack.facts.releases import R03
-from mbpack.facts.schema import Field
 from mbpack.rules.base import (
     CRASH_DATA,
     IGNORED,
-    NOTE,
     REJECTED,
     REJECTED_LOAD,
     SILENT,
@@ -29,77 +26,6 @@ from mbpack.rules.base import (
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*([eE][-+]?\d+)?|\.\d+)$")
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off"})
-
-
-class Written(NamedTuple):
-    """A scalar the user wrote, with the field it is for."""
-
-    path: str
-    item: Item
-    field: Field
-    layer: Layer
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The alternatives of the field's type: ``int``, ``null``, ``list[int]`` ..."""
-        return frozenset(self.field.type.split("|"))
-
-    @property
-    def setting(self) -> Setting:
-        return Setting(self.path, self.item.value, self.layer.origin, self.item, self.layer.document)
-
-
-def written_values(run: Run) -> list[Written]:
-    """Every written value whose field is known, once per run."""
-    cached = run.memo.get("written_values")
-    if cached is None:
-        cached = run.memo["written_values"] = list(_walk(run))
-    return cached  # type: ignore[return-value]
-
-
-def _walk(run: Run) -> Iterator[Written]:
-    settings = run.settings
-    for layer in reversed(settings.layers):
-        if not isinstance(layer.root.value, dict):
-            continue
-        for section, item in layer.root.value.items():
-            if isinstance(item.value, dict):
-                yield from _fields(run, layer, str(section), item, settings.class_at(str(section)))
-            elif section in settings.schema.sections:
-                yield Written(str(section), item, settings.schema.sections[section], layer)
-
-
-def _fields(run: Run, layer: Layer, path: str, item: Item, cls: str | None) -> Iterator[Written]:
-    schema = run.settings.schema
-    fields = schema.fields(cls) if cls else None
-    if fields is None:
-        fields = _guessed(run, path)
-    if fields is None:
-        return
-    inner = None
-    for name, child in item.value.items():
-        if name in SPECIAL:
-            continue
-        field = fields.get(name)
-        if field is None and path == "model" and cls is not None and schema.nested_transformer(cls):
-            inner = inner or schema.fields(schema.transformer_class(cls) or "") or {}
-            field = inner.get(name)
-        if field is None:
-            continue
-        dotted = f"{path}.{name}"
-        if isinstance(child.value, dict):
-            target = child.value.get("_target_")
-            owner = schema.class_of(target.value) if target is not None and isinstance(target.value, str) else None
-            yield Written(dotted, child, field, layer)
-            yield from _fields(run, layer, dotted, child, owner or run.settings.class_at(dotted))
-        else:
-            yield Written(dotted, child, field, layer)
-
-
-def _guessed(run: Run, path: str) -> dict[str, Field] | None:
-    """Fields of a section whose class nobody names: what all classes of the release agree on, by their plainest class."""
-    plain = {"model": "GPTModelProvider", "dataset": ""}.get(path)
-    return dict(run.settings.schema.fields(plain) or {}) if plain else None
 
 
 class QuotedNumber(RejectingRule):
@@ -268,104 +194,6 @@ class FloatInt(Rule):
                 )
 
 
-class OcEnv(RejectingRule):
-    """An environment variable in a numeric setting arrives as text.
-
-    `${oc.env:X,8}` is the text "8". Use `${oc.decode:${oc.env:X,8}}` or a literal.
-    """
-
-    code, slug = "CFG114", "cfg/oc-env"
-    late = True
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        for written in written_values(run):
-            value = written.item.value
-            if not isinstance(value, Interpolation) or "${oc.env:" not in str(value):
-                continue
-            kinds = written.kinds
-            if not kinds & {"int", "float", "bool"} or "str" in kinds:
-                continue
-            stations = [station for setting, station in run.stopped if station and setting.item is written.item]
-            station = min(stations, key=lambda name: position(run.release, name), default="")
-            outcome = REJECTED if station else CRASH_DATA
-            yield self.finding(
-                run,
-                outcome.as_warning(),
-                written.path,
-                f"{written.path} takes an environment variable, which is always text",
-                setting=written.setting,
-                fix=Fix("a literal, or ${oc.decode:" + str(value) + "}"),
-                station=station,
-            )
-
-
-class UnresolvedReference(RejectingRule):
-    """An expression that refers to a key nobody has.
-
-    The merged configuration cannot be resolved, and the start-up stops while it reads the file.
-
-    ## Upstream
-    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `process_config_with_overrides` (InterpolationKeyError)
-    """
-
-    code, slug = "CFG125", "cfg/unresolved-reference"
-    reports_unknown = False
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        for layer in reversed(run.settings.layers):
-            if "${" not in layer.document.text:
-                continue
-            for parts, item in walk(layer.root):
-                if not isinstance(item.value, Interpolation):
-                    continue
-                path = ".".join(str(part) for part in parts)
-                try:
-                    resolved = run.settings.resolve(path, item.value)
-                except Unknown:
-                    continue
-                if resolved.kind in ("missing-reference", "missing-value") and run.settings.base_known:
-                    yield self.finding(
-                        run,
-                        REJECTED_LOAD,
-                        path,
-                        f"{path}: {resolved.reason}",
-                        setting=Setting(path, item.value, layer.origin, item, layer.document),
-                        fix=Fix("a literal, or the path of a key that exists"),
-                        station="load",
-                    )
-
-
-class MissingToken(RejectingRule):
-    """The marker ??? holds no value.
-
-    In an override it changes nothing: the recipe's value stays. A complete file with it is refused.
-    """
-
-    code, slug = "CFG108", "cfg/missing-token"
-    reports_unknown = False
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        for layer in reversed(run.settings.layers):
-            for path, item in _missing(layer.root, ""):
-                yield self.finding(
-                    run,
-                    REJECTED_LOAD if run.complete else NOTE._replace(when="load"),
-                    path,
-                    f"{path} is `???`: " + ("the file is refused" if run.complete else "the recipe's value stays"),
-                    setting=Setting(path, MISSING, layer.origin, item, layer.document),
-                    fix=Fix("a value, or remove the line"),
-                    station="load",
-                )
-
-
-def _missing(item: Item, path: str) -> Iterator[tuple[str, Item]]:
-    if item.value is MISSING:
-        yield path, item
-    elif isinstance(item.value, dict):
-        for name, child in item.value.items():
-            yield from _missing(child, f"{path}.{name}" if path else str(name))
-
-
 class EnumString(Rule):
     """An enum given as text stays text and is not recognised.
 
@@ -426,9 +254,6 @@ RULES: tuple[Rule, ...] = (
     QuotedNumber(),
     QuotedBool(),
     FloatInt(),
-    OcEnv(),
-    UnresolvedReference(),
-    MissingToken(),
     EnumString(),
     DtypeString(),
 )

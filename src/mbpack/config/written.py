@@ -1,0 +1,83 @@
+"""Every value the user wrote, with the field it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mbpack.config.document import Item
+from mbpack.config.run import Run
+from mbpack.config.settings import Layer, Setting
+from mbpack.config.unknown_keys import SPECIAL
+from mbpack.facts.schema import Field
+
+
+class Written(NamedTuple):
+    """A scalar the user wrote, with the field it is for."""
+
+    path: str
+    item: Item
+    field: Field
+    layer: Layer
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The alternatives of the field's type: ``int``, ``null``, ``list[int]`` ..."""
+        return frozenset(self.field.type.split("|"))
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.path, self.item.value, self.layer.origin, self.item, self.layer.document)
+
+
+def written_values(run: Run) -> list[Written]:
+    """Every written value whose field is known, once per run."""
+    cached = run.memo.get("written_values")
+    if cached is None:
+        cached = run.memo["written_values"] = list(_walk(run))
+    return cached  # type: ignore[return-value]
+
+
+def _walk(run: Run) -> Iterator[Written]:
+    settings = run.settings
+    for layer in reversed(settings.layers):
+        if not isinstance(layer.root.value, dict):
+            continue
+        for section, item in layer.root.value.items():
+            if isinstance(item.value, dict):
+                yield from _fields(run, layer, str(section), item, settings.class_at(str(section)))
+            elif section in settings.schema.sections:
+                yield Written(str(section), item, settings.schema.sections[section], layer)
+
+
+def _fields(run: Run, layer: Layer, path: str, item: Item, cls: str | None) -> Iterator[Written]:
+    schema = run.settings.schema
+    fields = schema.fields(cls) if cls else None
+    if fields is None:
+        fields = _guessed(run, path)
+    if fields is None:
+        return
+    inner = None
+    for name, child in item.value.items():
+        if name in SPECIAL:
+            continue
+        field = fields.get(name)
+        if field is None and path == "model" and cls is not None and schema.nested_transformer(cls):
+            inner = inner or schema.fields(schema.transformer_class(cls) or "") or {}
+            field = inner.get(name)
+        if field is None:
+            continue
+        dotted = f"{path}.{name}"
+        if isinstance(child.value, dict):
+            target = child.value.get("_target_")
+            owner = schema.class_of(target.value) if target is not None and isinstance(target.value, str) else None
+            yield Written(dotted, child, field, layer)
+            yield from _fields(run, layer, dotted, child, owner or run.settings.class_at(dotted))
+        else:
+            yield Written(dotted, child, field, layer)
+
+
+def _guessed(run: Run, path: str) -> dict[str, Field] | None:
+    """Fields of a section whose class nobody names: what all classes of the release agree on, by their plainest class."""
+    plain = {"model": "GPTModelProvider", "dataset": ""}.get(path)
+    return dict(run.settings.schema.fields(plain) or {}) if plain else None

@@ -1,0 +1,217 @@
+"""The pages of `mbpack explain`: a rule, a key, a mode, a family, a pitfall, or the map of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mbpack.facts import upstream_tests
+from mbpack.facts.keys import RENAMES, path_in
+from mbpack.facts.modes import MODES, Mode
+from mbpack.facts.pitfalls import PITFALLS, Pitfall
+from mbpack.facts.releases import NIGHTLY, RELEASES
+from mbpack.facts.schema import releases_with
+from mbpack.report.style import Style
+from mbpack.rules.base import Rule
+from mbpack.rules.documentation import page_of
+from mbpack.rules.registry import ALL_RULES, BY_NAME
+
+
+class UnknownTopicError(ValueError):
+    """Nothing goes by that name; the message offers close ones."""
+
+
+def page(topic: str, style: Style) -> str:
+    """The page of a topic.
+
+    Raises:
+        UnknownTopicError: nothing goes by that name.
+    """
+    for find in (_rule, _pitfall, _mode, _key):
+        lines = find(topic, style)
+        if lines is not None:
+            return "\n".join(lines)
+    raise UnknownTopicError(_unknown(topic))
+
+
+def overview(style: Style) -> str:
+    """Modes side by side, pitfalls, all rules."""
+    return "\n".join([*_modes(style), "", *_pitfalls(style), "", *_rules(style)])
+
+
+def _title(text: str, style: Style) -> str:
+    return style.paint("bold", text)
+
+
+def _paragraph(text: str, style: Style, indent: str = "") -> Iterator[str]:
+    for block in text.split("\n\n"):
+        yield from style.wrap(" ".join(block.split()), indent, indent)
+        yield ""
+
+
+# ---------------------------------------------------------------------- rules
+
+
+def _rule(topic: str, style: Style) -> list[str] | None:
+    rule = BY_NAME.get(topic.upper()) or BY_NAME.get(topic)
+    return list(rule_page(rule, style)) if rule is not None else None
+
+
+def rule_page(rule: Rule, style: Style) -> Iterator[str]:
+    """Everything known about one rule."""
+    doc = page_of(rule)
+    yield _title(f"{rule.code}  {rule.slug}", style)
+    yield from style.wrap(doc.title, "", "")
+    yield ""
+    yield f"Releases   {_span(rule)}"
+    if rule.rejects:
+        yield "Checked    by upstream itself, at load or start-up"
+    yield ""
+    if doc.text:
+        yield from _paragraph(doc.text, style)
+    for heading, examples in (("Bad", doc.bad), ("Good", doc.good)):
+        for example in examples:
+            yield _title(heading, style)
+            yield from (f"  {line}" for line in example.rstrip().split("\n"))
+            yield ""
+    if doc.notes:
+        yield _title("Release notes", style)
+        yield from _paragraph(doc.notes, style, "  ")
+    if doc.upstream:
+        yield _title("Upstream", style)
+        for item in doc.upstream:
+            yield from style.wrap(item, "  ", "    ")
+        yield ""
+    about = [pitfall for pitfall in PITFALLS if rule.slug in pitfall.rules]
+    if about:
+        yield "See also   " + ", ".join(f"pitfall {p.number} ({p.title})" for p in about)
+    yield f"Ignore it in one file with the comment   # mbpack: ignore[{rule.code}] reason"
+
+
+def _span(rule: Rule) -> str:
+    first, last = rule.releases
+    if (first, last) == (RELEASES[0], RELEASES[-1]):
+        return "all"
+    if last is NIGHTLY:
+        return f"{first} and later"
+    return first.name if first is last else f"{first} to {last}"
+
+
+def _rules(style: Style) -> Iterator[str]:
+    yield _title(f"Rules ({len(ALL_RULES)}): mbpack explain CODE", style)
+    topic = ""
+    for rule in sorted(ALL_RULES, key=lambda rule: (rule.topic, rule.code)):
+        if rule.topic != topic:
+            topic = rule.topic
+            yield f"  {topic}"
+        yield from style.wrap(f"{rule.code}  {page_of(rule).title}", "    ", "            ")
+
+
+# ---------------------------------------------------------------------- pitfalls
+
+
+def _pitfall(topic: str, style: Style) -> list[str] | None:
+    number = topic.lower().removeprefix("pitfall").strip(" -#")
+    found = next((pitfall for pitfall in PITFALLS if str(pitfall.number) == number), None)
+    return list(_pitfall_page(found, style)) if found is not None else None
+
+
+def _pitfall_page(pitfall: Pitfall, style: Style) -> Iterator[str]:
+    yield _title(f"Pitfall {pitfall.number}: {pitfall.title}", style)
+    yield ""
+    yield from _paragraph(pitfall.text, style)
+    yield from _related(pitfall.rules, style)
+
+
+def _pitfalls(style: Style) -> Iterator[str]:
+    yield _title("Pitfalls: mbpack explain NUMBER", style)
+    for pitfall in PITFALLS:
+        yield from style.wrap(f"{pitfall.number:>2}  {pitfall.title}", "  ", "      ")
+
+
+def _related(slugs: Iterable[str], style: Style) -> Iterator[str]:
+    yield _title("Rules", style)
+    for slug in slugs:
+        rule = BY_NAME.get(slug)
+        if rule is not None:
+            yield from style.wrap(f"{rule.code}  {page_of(rule).title}", "  ", "          ")
+
+
+# ---------------------------------------------------------------------- modes
+
+
+def _mode(topic: str, style: Style) -> list[str] | None:
+    name = topic.lower().replace("-", "_").removesuffix("_packing")
+    mode = MODES.get(name)
+    if mode is None:
+        return None
+    lines = list(_mode_lines(mode, style))
+    words = {"offline": ("batch/offline", "data/", "align/"), "in_batch": ("inbatch",), "energon": ("nrg/",)}
+    marks = words.get(mode.name, ("gbp/", "dcp/") if mode.name == "global_batch" else ())
+    slugs = [rule.slug for rule in ALL_RULES if any(mark in rule.slug for mark in marks)]
+    tests = [t.command for t in upstream_tests.commands("0.6" if mode.since.name != "0.7" else "0.7", {mode.name})]
+    if slugs:
+        lines += ["", *_related(slugs, style)]
+    if tests:
+        lines += ["", _title("Upstream tests", style), *(f"  {command}" for command in tests)]
+    return lines
+
+
+def _modes(style: Style) -> Iterator[str]:
+    yield _title("Packing modes: mbpack explain MODE", style)
+    for mode in MODES.values():
+        yield from _mode_lines(mode, style, "  ")
+
+
+def _mode_lines(mode: Mode, style: Style, indent: str = "") -> Iterator[str]:
+    yield indent + _title(f"{mode.name}: {mode.title}", style) + (f"   since {mode.since}" if mode.since.name != "0.3" else "")
+    for label, text in (("where", mode.where), ("rows", mode.micro_batch), ("width", mode.width), ("batch", mode.counts)):
+        yield from style.wrap(text, f"{indent}  {label:<6} ", f"{indent}         ")
+
+
+# ---------------------------------------------------------------------- keys and families
+
+
+def _key(topic: str, style: Style) -> list[str] | None:
+    keys = _mentioned_keys()
+    names = {key.rpartition(".")[2]: key for key in keys}
+    key = topic if topic in keys else names.get(topic)
+    section, _, rest = (key or topic).partition(".")
+    known = releases_with(section, rest) if rest and "." not in rest else []
+    if key is None and not known:
+        return None
+    key = key or topic
+    lines = [_title(key, style), ""]
+    spellings = {path_in(release, key) for release in RELEASES}
+    for rename in RENAMES:
+        if key in (rename.old, rename.new):
+            spellings |= {rename.old, rename.new}
+            lines.append(f"Called {rename.new} from {rename.since} on, {rename.old} before.")
+    if len(spellings) > 1 and len(lines) == 2:
+        lines.append("Spelled " + ", ".join(f"{path_in(r, key)} ({r})" for r in RELEASES if r.name in ("0.5", "0.6")))
+    if known:
+        lines.append(f"Known in   {', '.join(known)}")
+    name = key.rpartition(".")[2]
+    slugs = [rule.slug for rule in ALL_RULES if name in _text(rule)]
+    return [*lines, "", *_related(slugs, style)]
+
+
+def _text(rule: Rule) -> str:
+    doc = page_of(rule)
+    return " ".join((doc.title, doc.text, *doc.bad))
+
+
+def _mentioned_keys() -> set[str]:
+    from mbpack.config.effective import SHOWN
+
+    return set(SHOWN) | {rename.old for rename in RENAMES} | {rename.new for rename in RENAMES}
+
+
+def _unknown(topic: str) -> str:
+    from difflib import get_close_matches
+
+    names = [*BY_NAME, *MODES, *(key.rpartition(".")[2] for key in _mentioned_keys())]
+    near = list(dict.fromkeys(get_close_matches(topic, names, n=3, cutoff=0.5)))
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return f"nothing is called {topic}{hint} (mbpack explain lists modes, pitfalls and rules)"
+
+

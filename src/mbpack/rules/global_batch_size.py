@@ -1,0 +1,86 @@
+"""The global batch against micro batch and data parallel size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.run import Run
+from mbpack.facts import formulas
+from mbpack.facts.releases import NIGHTLY, R05
+from mbpack.rules.base import CRASH_DATA, REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+
+MBS, GBS = "train.micro_batch_size", "train.global_batch_size"
+EVAL_MBS, EVAL_GBS = "validation.eval_micro_batch_size", "validation.eval_global_batch_size"
+
+
+class GbsDivisible(Rule):
+    """The global batch must be a multiple of micro_batch_size x data parallel size.
+
+    Nothing checks it at validation (from 0.5 on the evaluation batch, which defaults to the training batch, is checked
+    there); the microbatch calculator asserts it when training starts.
+
+    ## Upstream
+    - all releases: Megatron-Core `num_microbatches_calculator.py`
+    """
+
+    code, slug = "GBS101", "gbs/divisible"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        gbs, mbs = run.gbs, run.mbs
+        if gbs is None or mbs is None or mbs <= 0 or gbs <= 0:
+            return
+        if run.flag("train.decrease_batch_size_if_needed"):
+            return
+        unit = int(mbs) * run.dp
+        if gbs % unit:
+            near = formulas.nearest_multiples(int(gbs), unit)
+            yield self.finding(
+                run,
+                CRASH_DATA,
+                GBS,
+                f"global_batch_size {gbs} is not a multiple of {unit} = MBS {mbs} x DP {run.dp}",
+                why=f"Data parallel {run.dp} = {run.gpus} GPUs / (TP {run.tp} x PP {run.pp} x CP {run.cp}); every rank needs "
+                "the same whole number of microbatches.",
+                related=(MBS,),
+                fix=Fix(f"global_batch_size: {words(near, 'or')}", set_to(run, (GBS, near[-1]))),
+            )
+
+
+class GbsEvalDivisible(RejectingRule):
+    """The evaluation batch must be a multiple of its micro batch x data parallel size.
+
+    Both evaluation sizes default to the training ones, so a training batch that does not divide is refused here first.
+
+    ## Upstream
+    - 0.5 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "GBS102", "gbs/eval-divisible"
+    releases = (R05, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        gbs, mbs = run.eval_gbs, run.eval_mbs
+        if gbs is None or mbs is None or mbs == 0:
+            return
+        unit = mbs * run.eval_dp
+        if gbs % unit == 0:
+            return
+        inherited = run.value(EVAL_GBS) is None
+        key = GBS if inherited else EVAL_GBS
+        near = formulas.nearest_multiples(int(gbs), int(unit)) if unit > 0 else []
+        yield self.finding(
+            run,
+            REJECTED,
+            key,
+            f"{'eval_global_batch_size' if not inherited else 'global_batch_size (also used for evaluation)'} {gbs} is not a "
+            f"multiple of {unit} = evaluation MBS {mbs} x DP {run.eval_dp}",
+            why="Evaluation splits its global batch over the data parallel ranks in whole microbatches.",
+            related=(EVAL_MBS if run.value(EVAL_MBS) is not None else MBS,),
+            fix=Fix(
+                f"{key.rpartition('.')[2]}: {words(near, 'or')}" if near else "positive batch sizes",
+                set_to(run, (key, near[-1])) if near else (),
+            ),
+        )
+
+
+RULES: tuple[Rule, ...] = (GbsDivisible(), GbsEvalDivisible())

@@ -1,0 +1,157 @@
+"""CUDA graph scopes against the model: offloading, dense layers, experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULE_NAMES
+from mbpack.config.run import Run
+from mbpack.facts.releases import R05, R06
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+
+
+class CpuOffload(RejectingRule):
+    """CUDA graphs exclude CPU offloading.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "GRA113", "graph/cpu-offload"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key = "model.cpu_offloading"
+        if not run.flag(key):
+            return
+        layers, total = run.number("model.cpu_offloading_num_layers"), run.number("model.num_layers")
+        if layers is not None and total is not None and (layers < 0 or layers >= total):
+            yield self._refuse(run, f"cpu_offloading_num_layers {layers} must be between 0 and {total - 1}", "model.num_layers")
+        if run.pp > 1:
+            yield self._refuse(run, "CPU offloading excludes pipeline parallelism", "model.pipeline_model_parallel_size")
+        graphs = run.graphs
+        if graphs.enabled and not (run.release >= R05 and graphs.core_impl == "full_iteration"):
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                "CUDA graphs exclude CPU offloading",
+                related=(IMPL,),
+                fix=Fix("cpu_offloading: false, or cuda_graph_impl: none", set_to(run, (IMPL, "none"))),
+            )
+
+    def _refuse(self, run: Run, message: str, related: str) -> Finding:
+        return self.finding(
+            run,
+            REJECTED,
+            "model.cpu_offloading",
+            message,
+            related=(related,),
+            fix=Fix("cpu_offloading: false", set_to(run, ("model.cpu_offloading", False))),
+            station="graph/cpu-offload@layers",
+        )
+
+
+class MlpScopeNeedsDense(RejectingRule):
+    """The mlp scope needs dense layers.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "GRA114", "graph/mlp-scope-needs-dense"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        graphs = run.graphs
+        if "mlp" not in graphs.modules or not _scopes_checked(run) or not run.moe:
+            return
+        experts = run.number("model.num_moe_experts")
+        if experts is None or experts <= 1:
+            return
+        freq = run.value("model.moe_layer_freq", 1)
+        if freq == 1 or (isinstance(freq, list) and 0 not in freq):
+            yield self.finding(
+                run,
+                REJECTED,
+                graphs.key,
+                "the mlp capture scope needs dense layers, every layer of this model has experts",
+                related=("model.num_moe_experts",),
+                fix=Fix("cuda_graph_impl: none, or full-iteration graphs", set_to(run, (IMPL, "none"))),
+            )
+
+
+def _scopes_checked(run: Run) -> bool:
+    """Whether Megatron-Core looks at the scopes: for every graph up to 0.4, for per-layer ones from 0.5 on."""
+    impl = run.graphs.core_impl
+    return impl not in (None, "none") if run.release < R05 else impl in ("local", "transformer_engine")
+
+
+class MoeScopeCombinations(RejectingRule):
+    """Capture scopes of expert layers have to fit each other and the model.
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "GRA115", "graph/moe-scope-combinations"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        graphs = run.graphs
+        if graphs.impl == "none" and run.release >= R06:
+            return
+        known = MODULE_NAMES if run.release >= R05 else MODULE_NAMES | LEGACY_NAMES
+        for name in graphs.modules:
+            if name not in known:
+                yield self._refuse(run, f"capture scope {name} does not exist", "graph/scope-names")
+        if not _scopes_checked(run):
+            return
+        names = set(graphs.modules)
+        if graphs.core_impl == "local" and names & {"moe_router", "moe_preprocess"}:
+            names |= {"moe_router", "moe_preprocess"}
+        if {"moe", "moe_router"} <= names:
+            yield self._refuse(run, "scopes moe and moe_router exclude each other")
+        if "moe_preprocess" in names and "moe_router" not in names:
+            yield self._refuse(run, "scope moe_preprocess needs moe_router")
+        experts = run.number("model.num_moe_experts")
+        if experts is None or experts <= 1:
+            if names & {"moe", "moe_router"}:
+                yield self._refuse(run, f"scope {words(sorted(names & {'moe', 'moe_router'}))} on a model without experts")
+        else:
+            yield from self._padding(run, names)
+        yield from self._recompute(run, names)
+
+    def _padding(self, run: Run, names: set[str]) -> Iterator[Finding]:
+        factor = run.number("model.moe_expert_capacity_factor")
+        if factor is not None and run.flag("model.moe_pad_expert_input_to_capacity"):
+            return
+        station = "graph/moe-scope-combinations@padding"
+        if "moe" in names:
+            yield self._refuse(run, "scope moe needs a capacity factor and moe_pad_expert_input_to_capacity", station)
+        if (
+            "moe_preprocess" in names
+            and run.value("model.moe_token_dispatcher_type") == "alltoall"
+            and (factor is not None or run.flag("model.moe_router_padding_for_fp8"))
+        ):
+            yield self._refuse(run, "scope moe_preprocess does not work where preprocessing copies to the host", station)
+
+    def _recompute(self, run: Run, names: set[str]) -> Iterator[Finding]:
+        if run.graphs.core_impl != "transformer_engine" or "moe_router" not in names:
+            return
+        modules = run.value("model.recompute_modules") or ()
+        if run.value("model.recompute_granularity") == "selective" and "moe" in modules:
+            yield self._refuse(
+                run, "scope moe_router excludes recompute of moe", "graph/moe-scope-combinations@recompute"
+            )
+
+    def _refuse(self, run: Run, message: str, station: str = "") -> Finding:
+        return self.finding(
+            run,
+            REJECTED,
+            run.graphs.key,
+            message,
+            related=(IMPL,),
+            fix=Fix("[attn], [mlp] on dense layers, or [moe_router, moe_preprocess]; packed rows: none or full iteration"),
+            station=station,
+        )
+
+
+RULES: tuple[Rule, ...] = (CpuOffload(), MlpScopeNeedsDense(), MoeScopeCombinations())
