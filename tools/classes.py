@@ -86,9 +86,7 @@ def collect(seen: Iterable[Any]) -> dict[str, Any]:
             "fields": reflect.fields_of(cls),
             "attributes": sorted(reflect.attributes_of(cls, instances.get(cls))),
         }
-        for name, cls in sorted(
-            named.items(), key=lambda n: (ORDER.index(kinds[n[1]]), n[0] != "GPTModelProvider", n[0])
-        )
+        for name, cls in sorted(named.items(), key=lambda n: (ORDER.index(kinds[n[1]]), n[0] != "GPTModelProvider", n[0]))
     }
     short = {cls: name for name, cls in named.items()}
     return {

@@ -87,6 +87,10 @@ def write_recipes(path: Path, dump: Mapping[str, Any]) -> None:
     index = {p: i for i, p in enumerate(paths)}
     lines = [f"mbpack-recipes 1\t{compact({'release': dump['release'], 'packages': dump['packages']})}"]
     lines.append(f".aliases\t{compact(dump['aliases'])}")
+    modules: dict[str, list[str]] = {}
+    for name, record in recipes.items():
+        modules.setdefault(record["@module"], []).append(name)
+    lines.append(f".modules\t{compact(modules)}")
     lines.append(f".paths\t{compact(paths)}")
     for name, parent, changed, gone in with_parents(recipes):
         flat = [part for p, value in changed.items() for part in (index[p], value)]

@@ -44,9 +44,7 @@ def pretend_gpu(name: str) -> None:
     import torch
 
     major, minor, full = GPUS[name]
-    properties = types.SimpleNamespace(
-        name=full, major=major, minor=minor, total_memory=80 * 2**30, multi_processor_count=132
-    )
+    properties = types.SimpleNamespace(name=full, major=major, minor=minor, total_memory=80 * 2**30, multi_processor_count=132)
     torch.cuda.get_device_properties = lambda device=None: properties
     torch.cuda.get_device_capability = lambda device=None: (major, minor)
     torch.cuda.get_device_name = lambda device=None: full
@@ -59,9 +57,7 @@ def harvest(hub: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     failed = classes.import_everything("megatron.bridge")
     for module, error in failed.items():
         print(f"not importable: {module}: {error}", file=sys.stderr)
-    calls = recipe_calls.Calls(
-        importlib.import_module(hub) if hub else None, json.loads(CARDS.read_text(encoding="utf-8"))
-    )
+    calls = recipe_calls.Calls(importlib.import_module(hub) if hub else None, json.loads(CARDS.read_text(encoding="utf-8")))
     found = recipe_calls.find()
     results = {}
     for name, (function, perf) in found.items():

@@ -202,6 +202,4 @@ def install() -> None:
         except ImportError:
             continue
         if hasattr(module, "PreTrainedFlux"):
-            module.PreTrainedFlux.config = property(
-                lambda _: types.SimpleNamespace(**FLUX, axes_dims_rope=(16, 56, 56))
-            )
+            module.PreTrainedFlux.config = property(lambda _: types.SimpleNamespace(**FLUX, axes_dims_rope=(16, 56, 56)))

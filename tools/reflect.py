@@ -24,11 +24,7 @@ NOT_GIVEN = object()
 
 def is_config(value: Any) -> bool:
     """Whether a value is an instance of one of Megatron's dataclasses."""
-    return (
-        dataclasses.is_dataclass(value)
-        and not isinstance(value, type)
-        and type(value).__module__.startswith("megatron.")
-    )
+    return dataclasses.is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith("megatron.")
 
 
 def path_of(cls: type) -> str:

@@ -208,9 +208,15 @@ def find(release_name: str, name: str) -> Recipe | None:
     )
 
 
+def modules(release_name: str) -> Mapping[str, list[str]]:
+    """The modules that recipe functions live in, each with the names of its recipes."""
+    found: Mapping[str, list[str]] = _body(_data(release_name), ".modules")
+    return found
+
+
 @functools.lru_cache(maxsize=8)
 def _names(release_name: str) -> tuple[str, ...]:
-    lines = _data(release_name).split(b"\n")[3:-1]
+    lines = _data(release_name).split(b"\n")[4:-1]
     return tuple(sorted(line[: line.index(b"\t")].decode() for line in lines))
 
 
