@@ -178,14 +178,26 @@ def test_a_plain_value_is_written_where_its_span_says(text: str) -> None:
         ("a: 1\n---\nb: 2\n", "multi-document", 2, 1, "split the file"),
         ("a:\n\tb: 1\n", "tab", 2, 1, "use spaces"),
         ("a: 1\t# note\n", "tab", 1, 5, "use spaces"),
-        ("a: b: c\n", "syntax", 1, 5, "quote the value"),
-        ("a: [1, 2\nb: 3\n", "syntax", 2, 2, "bracket"),
-        ("a: 'x\n", "syntax", 2, 1, "close them"),
+        ("a: b: c\n", "syntax", 1, 5, "in quotes"),
+        ("a: [1, 2\nb: 3\n", "syntax", 1, 4, "not closed before line 2"),
+        ("a: 'x\n", "syntax", 1, 4, "close it"),
+        ("a: 'x' y\n", "syntax", 1, 8, "closing quote"),
+        ("a: [x] y\n", "syntax", 1, 8, "closing bracket"),
+        ("a: [x]]\n", "syntax", 1, 7, "delete it"),
+        ("a: {b: ${c}}\n", "syntax", 1, 8, "`${...}` inside brackets"),
+        ("a: [???]\n", "syntax", 1, 5, "`???` inside brackets"),
+        ("a:1\nb: 2\n", "syntax", 1, 2, "space is missing"),
+        ("a: 1\nb:2\nc: 3\n", "syntax", 2, 2, "space is missing"),
+        ("a: 1\n  b: 2\n", "syntax", 2, 3, "below line 1"),
+        ("a: 1\n- b\n", "syntax", 2, 1, "list item"),
+        ("a: - b\n", "syntax", 1, 4, "line of its own"),
+        ("a: 1\n<<<<<<< HEAD\nb: 2\n", "syntax", 2, 1, "merge conflict"),
+        ("a: {{ b }}\n", "non-string-key", 1, 5, "in quotes"),
         ("a: @x\n", "syntax", 1, 4, "put it in quotes"),
         ("a: %x\n", "syntax", 1, 4, "put it in quotes"),
         ("a: *x\n", "syntax", 1, 4, "no anchor"),
         ("a:\n  b: 1\n c: 2\n", "syntax", 3, 2, "indentation"),
-        ("a: 1\nb\nc: 2\n", "syntax", 3, 1, "colon"),
+        ("a: 1\nb\nc: 2\n", "syntax", 2, 1, "colon"),
         ('a: "\\q"\n', "syntax", 1, 6, "backslash"),
         ("a: ${x\n", "interpolation", 1, 4, "close it"),
         ("a: 0x_\n", "value", 1, 4, "quotes"),
@@ -205,6 +217,12 @@ def test_fatal_problems_say_where_and_how_to_mend(text: str, kind: str, line: in
     assert said in problem.message
     assert "\n" not in problem.message
     assert not parse(text).readable
+
+
+def test_a_flood_of_problems_is_cut() -> None:
+    document = parse("1: 0\n" * 500 + "a: =\n" * 500)
+    assert len(document.problems) == 100
+    assert not document.readable
 
 
 def test_all_duplicate_keys_are_reported() -> None:

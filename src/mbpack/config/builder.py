@@ -106,7 +106,9 @@ class _Builder:
             elif key_node.__class__ is ScalarNode:
                 key = self._key(key_node)
             else:
-                self._problem("non-string-key", "a list or mapping cannot be a key: use a plain name", key_node)
+                self._problem(
+                    "non-string-key", "a list or mapping cannot be a key: use a plain name, and put `{{ }}` in quotes", key_node
+                )
                 continue
             if key in values and self.check_duplicates and key_node.tag in (TEXT, _STR):
                 self.problems.append(duplicate_key(key_node, values[key].key))

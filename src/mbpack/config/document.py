@@ -22,6 +22,9 @@ __all__ = ["MISSING", "Document", "Interpolation", "Item", "Problem", "Span", "p
 MAX_BYTES: Final = 4_000_000
 """Largest file read. A complete configuration with everything in it has about 50 kB."""
 
+MAX_PROBLEMS: Final = 50
+"""Most problems of one document that are kept, of each kind: fatal ones and notes."""
+
 _COMMENT: Final = re.compile(r"^[ \t]*(#.*?)[ \t\r]*$", re.MULTILINE)
 _OTHER_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
@@ -139,7 +142,8 @@ def _read(document: Document) -> None:
         if node is None:
             document.root = Item({}, places(text, 0))
             return
-        item, document.problems = builder.build(node, text)
+        item, problems = builder.build(node, text)
+        document.problems = _capped(problems)
     except (yaml.YAMLError, UnicodeEncodeError) as error:
         document.problems = [explain(error, text)]
     except (TooDeep, RecursionError):
@@ -150,6 +154,15 @@ def _read(document: Document) -> None:
         document.problems = [Problem("alias-bomb", message, places(text, 0), True)]
     else:
         _accept(document, item)
+
+
+def _capped(problems: list[Problem]) -> list[Problem]:
+    """At most MAX_PROBLEMS that refuse the file and as many notes."""
+    if len(problems) <= MAX_PROBLEMS:
+        return problems
+    fatal = [problem for problem in problems if problem.fatal][:MAX_PROBLEMS]
+    notes = [problem for problem in problems if not problem.fatal][:MAX_PROBLEMS]
+    return sorted(fatal + notes, key=lambda problem: problem.span.start)
 
 
 def _accept(document: Document, item: Item) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from .scalars import MISSING, Interpolation, Missing
+from .scalars import MISSING, Interpolation, Missing, shorten
 
 MAX_NESTING: Final = 20
 """Deepest nesting of ``${...}`` inside ``${...}``, and longest chain of references, that is followed."""
@@ -88,9 +88,7 @@ _SPLIT: Final = re.compile(r"[\[\].]+")
 _UNSIGNED: Final = r"(?:0|[1-9](?:_?[0-9])*)"
 _POINT: Final = rf"(?:{_UNSIGNED}\.|{_UNSIGNED}?\.[0-9](?:_?[0-9])*)"
 _INT: Final = re.compile(rf"[+-]?{_UNSIGNED}\Z")
-_FLOAT: Final = re.compile(
-    rf"[+-]?(?:(?:{_UNSIGNED}|{_POINT})[eE][+-]?[0-9](?:_?[0-9])*|{_POINT}|[Ii][Nn][Ff]|[Nn][Aa][Nn])\Z"
-)
+_FLOAT: Final = re.compile(rf"[+-]?(?:(?:{_UNSIGNED}|{_POINT})[eE][+-]?[0-9](?:_?[0-9])*|{_POINT}|[Ii][Nn][Ff]|[Nn][Aa][Nn])\Z")
 
 
 def is_usual(text: str) -> bool:
@@ -108,8 +106,7 @@ def grammar_error(text: str) -> str | None:
     try:
         parse(text)
     except GrammarParseError:
-        shown = text if len(text) <= 60 else text[:57] + "..."
-        return f"`{shown}` is not a valid interpolation: close it with `}}`, or write `\\${{` for a plain `${{`"
+        return f"`{shorten(text)}` is not a valid interpolation: close it with `}}`, or write `\\${{` for a plain `${{`"
     except RecursionError:
         return "interpolations are nested too deep to be read"
     return None

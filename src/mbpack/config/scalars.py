@@ -53,6 +53,7 @@ _WORDS: Final[dict[str, bool | None]] = {
 }
 _WORD_STARTS: Final = frozenset(word[0] for word in _WORDS)
 _NUMBER_STARTS: Final = frozenset("+-.0123456789")
+_RESERVED: Final = frozenset(("=", "<<", "!", "&", "*"))
 _BOOLS: Final = {word.lower(): value for word, value in _WORDS.items() if value is not None}
 
 # One pattern for the three float and int resolvers of the loader. They do not overlap, so their order does not matter.
@@ -94,7 +95,7 @@ def resolve(text: str) -> Any:
         return read_float(text) if match["int"] is None else read_int(text)
     if first in _WORD_STARTS:
         return _WORDS.get(text, text)
-    if text in {"=", "<<"}:
+    if text in _RESERVED:
         raise ScalarError(f"`{text}` has a meaning of its own in YAML and cannot be a value: put it in quotes")
     return text
 
