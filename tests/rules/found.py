@@ -14,11 +14,22 @@ from typing import Any
 
 import yaml
 
+from mbpack.config.context import Given
+from mbpack.config.document import parse
 from mbpack.config.evidence import Evidence, Metadata, Packs, RawData, RowStatistics, Shard
+from mbpack.engine.doctor import Request, judge
+from mbpack.engine.result import Result
 from mbpack.facts.artifacts import COLUMNS
 
 _SCAN = ("lengths", "longest_row", "most_samples", "supervised", "rows_without_loss", "broken", "samples_with_pad_loss")
 _LINE = re.compile(r"^# found:(.*(?:\n#  .*)*)", re.MULTILINE)
+
+
+def doctor_with(found: Mapping[str, Any], text: str, **context: Any) -> Result:
+    """Examine one text together with evidence in short form."""
+    flags = Given(**{name: str(value) if name == "bridge" else value for name, value in context.items()})
+    evidence, environ = evidence_of(found), found.get("environ")
+    return judge(Request([parse(text)], flags, environ=environ, look=lambda run: evidence))
 
 
 def in_text(text: str) -> dict[str, Any]:

@@ -50,7 +50,8 @@ def collect(
     except (Unknown, WrongKind):
         return NOTHING
     base = os.getcwd() if base is None else base
-    found = places(run, base)
+    found, root, own = places(run, base), dataset_root(run), own_directory(run)
+    visible = root is not None and not is_remote(root) and os.path.isdir(os.path.join(base, root))
     packs = {}
     for split, place in found.items():
         seen = look_at(
@@ -64,10 +65,11 @@ def collect(
             eos=eos,
             progress=progress,
         )
+        if seen is None and not place.explicit and visible:
+            seen = Packs(split, place.path, explicit=False)  # the builder has not made its directory yet
         if seen is not None:
             packs[split] = seen
     metadata = metadata_place(run, found)
-    root, own = dataset_root(run), own_directory(run)
     return Evidence(
         packs=packs,
         metadata_file=_metadata(metadata, base) if metadata else None,

@@ -151,19 +151,21 @@ def places(run: Run, base: str) -> dict[str, Place]:
         if path is not None:
             found[split] = Place(path, True)
         elif written is not None and written.value is None and root and size is not None:
-            directory = own or _only_directory(os.path.join(base, root, "packed"), run, split, size)
+            directory = own or _likely_directory(os.path.join(base, root, "packed"), run, split, size)
             if directory is not None:
                 name = pack_file(run.release, split, size)
                 found[split] = Place(os.path.join(root, "packed", directory, name), False)
     return found
 
 
-def _only_directory(packed: str, run: Run, split: str, size: int) -> str | None:
-    """The one directory that holds such a pack, when the tokenizer's name is not known."""
-    directories = os.path.join(glob.escape(packed), f"*_pad_seq_to_mult{_multiple(run)}*")
-    pattern = os.path.join(directories, pack_file(run.release, split, size))
+def _likely_directory(packed: str, run: Run, split: str, size: int) -> str | None:
+    """When the tokenizer's name is not known: the one directory with such a pack, or a pattern that none matches."""
+    name = f"*_pad_seq_to_mult{_multiple(run)}*"
+    pattern = os.path.join(glob.escape(packed), name, pack_file(run.release, split, size))
     matches = list(islice(glob.iglob(pattern), 2))
-    return os.path.basename(os.path.dirname(matches[0])) if len(matches) == 1 else None
+    if len(matches) > 1:
+        return None
+    return os.path.basename(os.path.dirname(matches[0])) if matches else name
 
 
 def metadata_place(run: Run, packs: dict[str, Place]) -> str | None:

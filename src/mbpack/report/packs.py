@@ -65,8 +65,8 @@ def _step(step: Mapping[str, Any]) -> str:
         words.append(f"{step['epochs']:g} epochs")
     if "samples" in step:
         words.append(f"{step['samples']:,} samples and {step['tokens']:,} tokens a step")
-    if "same_samples_unpacked" in step:
-        sizes = " or ".join(str(size) for size in step["same_samples_unpacked"])
+    if "packs_for_as_many_samples" in step:
+        sizes = " or ".join(str(size) for size in step["packs_for_as_many_samples"])
         words.append(f"{step['global_batch_size']} unpacked samples are about {sizes} packs")
     if "pipeline_bubble" in step:
         words.append(f"pipeline idle {step['pipeline_bubble']:.0%}")
