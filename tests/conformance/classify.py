@@ -13,7 +13,7 @@ TABLE = Path(__file__).with_name("checks.tsv")
 
 @dataclass(frozen=True)
 class Check:
-    slug: str
+    slugs: tuple[str, ...]
     exception: re.Pattern[str]
     function: re.Pattern[str] | None
     message: re.Pattern[str]
@@ -33,7 +33,7 @@ def checks() -> tuple[Check, ...]:
         if line and not line.startswith("#"):
             slug, exception, function, message = line.split("\t")
             where = None if function == "-" else re.compile(function)
-            found.append(Check(slug, re.compile(exception), where, re.compile(message)))
+            found.append(Check(tuple(slug.split("|")), re.compile(exception), where, re.compile(message)))
     return tuple(found)
 
 
@@ -45,8 +45,18 @@ def slug_of(verdict: dict[str, Any]) -> str | None:
     for error in reversed(verdict["errors"]):
         for check in checks():
             if check.matches(error):
-                return check.slug
+                return check.slugs[0]
     return None
+
+
+@lru_cache(maxsize=1)
+def _alternatives() -> dict[str, frozenset[str]]:
+    return {check.slugs[0]: frozenset(check.slugs) for check in checks()}
+
+
+def same(recorded: str | None, given: str) -> bool:
+    """Whether a finding's slug names the recorded check: the same, or a more exact name for the same refusal."""
+    return given in _alternatives().get(recorded or "", frozenset({recorded}))
 
 
 def claimed(slug: str | None) -> bool:

@@ -60,7 +60,8 @@ class Tally:
         found = difference(row, answer)
         if row["expect"] == answer.get("verdict"):
             self.counts["agree"] += 1
-            self.counts["first_of" if row["expect"] == "rejected" and classify.claimed(row["check"]) else "other"] += 1
+            named = row["expect"] == "rejected" and classify.claimed(row["check"])
+            self.counts["first_of"] += named
         if found:
             self.counts[found.kind] += 1
             self.differences.append(found)
@@ -70,8 +71,8 @@ class Tally:
         share = 100 * c["agree"] / max(1, c["rows"])
         first = c["first_of"] - c["first"]
         return (
-            f"{label}: {c['rows']} rows ({c['accepted']} accepted), agree {share:.2f}%, missed {c['missed']}, false {c['false']}, "
-            f"unknown {c['unknown']}, first {first}/{c['first_of']}, derived wrong {c['derived']}, "
+            f"{label}: {c['rows']} rows ({c['accepted']} accepted), agree {share:.2f}%, missed {c['missed']}, "
+            f"false {c['false']}, unknown {c['unknown']}, first {first}/{c['first_of']}, derived wrong {c['derived']}, "
             f"rejected without a rule {c['unclaimed']}, broken {c['broken']}"
         )
 
@@ -92,7 +93,8 @@ def difference(row: Row, answer: dict[str, Any]) -> Difference | None:
             return Difference("unknown", row, real, open_[:120])
         return Difference("missed" if row["expect"] == "rejected" else "false", row, real, rejected or verdict)
     if row["expect"] == "rejected":
-        if classify.claimed(row["check"]) and first != [row["check"]]:
+        named = len(first) == 1 and classify.same(row["check"], first[0])
+        if classify.claimed(row["check"]) and not named:
             return Difference("first", row, real, ",".join(first) or "none")
         return None
     got = answer.get("derived", {})

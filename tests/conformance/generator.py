@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from . import mutations
+from . import changes
 from .draft import Draft
 from .names import NAMES, Names
 
@@ -27,10 +27,10 @@ def complete_rows(release: str, count: int, seed: int) -> Iterator[dict[str, Any
         rng = random.Random(f"{release}/{seed}/{number}")
         draft = consistent(rng, names)
         for _ in range(rng.choice((0, 0, 0, 1, 1))):
-            mutations.apply(draft, mutations.ODDITIES)
+            changes.apply(draft, changes.ODDITIES)
         if rng.random() < 0.62:
             for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
-                mutations.apply(draft, mutations.VIOLATIONS)
+                changes.apply(draft, changes.VIOLATIONS)
         yield {
             "id": f"{release}-s{seed}-{number:05d}",
             "release": release,
@@ -71,9 +71,13 @@ def _model(draft: Draft) -> None:
     if kind in ("gpt", "config", "mla", "qwen3vl") and rng.random() < 0.2:
         draft.experts = rng.choice((4, 8, 16))
         draft.model.update(
-            num_moe_experts=draft.experts, moe_router_topk=2, moe_ffn_hidden_size=64, add_bias_linear=False,
-            gated_linear_unit=True, moe_token_dispatcher_type=rng.choice(("alltoall", "alltoall", "allgather", "flex")),
-        )  # fmt: skip
+            num_moe_experts=draft.experts,
+            moe_router_topk=2,
+            moe_ffn_hidden_size=64,
+            add_bias_linear=False,
+            gated_linear_unit=True,
+            moe_token_dispatcher_type=rng.choice(("alltoall", "alltoall", "allgather", "flex")),
+        )
         if draft.model["moe_token_dispatcher_type"] == "flex":
             draft.model["moe_flex_dispatcher_backend"] = rng.choice(("deepep", "hybridep"))
 
@@ -299,7 +303,11 @@ def _graphs(draft: Draft) -> None:
         attention = True
     else:
         model["cuda_graph_impl"] = "transformer_engine"
-        scopes = [["moe_router"], ["moe_router", "moe_preprocess"], ["attn"]] if draft.experts else [["mlp"], ["attn"], ["attn", "mlp"], []]
+        scopes = (
+            [["moe_router"], ["moe_router", "moe_preprocess"], ["attn"]]
+            if draft.experts
+            else [["mlp"], ["attn"], ["attn", "mlp"], []]
+        )
         model[key] = rng.choice(scopes)
         if rng.random() < 0.15:
             model[key] = ",".join(model[key]) or model[key]

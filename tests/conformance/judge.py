@@ -34,7 +34,7 @@ class Judge:
         with ThreadPoolExecutor(jobs) as pool:
             answers = list(pool.map(self._part, parts))
         verdicts = [answers[i % jobs][i // jobs] for i in range(len(rows))]
-        for row, verdict in zip(rows, verdicts, strict=True):
+        for verdict in verdicts:
             verdict["expect"] = "accepted" if verdict["accepted"] else "rejected"
             verdict["check"] = None if verdict["accepted"] else classify.slug_of(verdict)
         return verdicts
@@ -73,7 +73,9 @@ class Judge:
             if self._idle:
                 return self._idle.pop()
         arguments, env = environments.command(self.release, "judge", self.gpu)
-        return subprocess.Popen(arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL)  # fmt: skip
+        return subprocess.Popen(
+            arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL
+        )
 
 
 def load_recipes(release: str) -> dict[str, Any]:

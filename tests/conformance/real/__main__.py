@@ -1,9 +1,9 @@
 """Command line: set up real releases, list what is there, or judge one file by hand.
 
-    python -m tests.conformance.real setup DIR [0.3 0.4 0.5 0.6 | X.Y.Z ...]
-    python -m tests.conformance.real list
-    python -m tests.conformance.real recipes RELEASE
-    python -m tests.conformance.real judge RELEASE [--gpus N] [--recipe NAME] FILE.yaml [KEY=VALUE ...]
+python -m tests.conformance.real setup DIR [0.3 0.4 0.5 0.6 | X.Y.Z ...]
+python -m tests.conformance.real list
+python -m tests.conformance.real recipes RELEASE
+python -m tests.conformance.real judge RELEASE [--gpus N] [--recipe NAME] FILE.yaml [KEY=VALUE ...]
 """
 
 from __future__ import annotations

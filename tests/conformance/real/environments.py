@@ -1,8 +1,8 @@
 """Where the real packages are, how they get there, and how a worker is started with them.
 
-An environment folder holds one virtual environment (torch for CPU and the libraries that are imported while a configuration is built) and
-one folder per release with Megatron-Bridge, Megatron-Core and, where a release needs them, older libraries. Installed from the
-package index alone.
+An environment folder holds one virtual environment (torch for CPU and the libraries that are imported while a
+configuration is built) and one folder per release with Megatron-Bridge, Megatron-Core and, where a
+release needs them, older libraries. Installed from the package index alone.
 """
 
 from __future__ import annotations

@@ -16,15 +16,27 @@ from typing import Any
 TABLE = Path(__file__).with_name("hub.tsv")
 COLUMNS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "experts")
 # What transformers calls the number of experts, per model type, and the keys a type needs beyond its defaults.
-EXPERTS = {"deepseek_v2": "n_routed_experts", "deepseek_v3": "n_routed_experts", "glm4_moe": "n_routed_experts",
-           "glm4v_moe": "n_routed_experts", "gpt_oss": "num_local_experts"}  # fmt: skip
+EXPERTS = {
+    "deepseek_v2": "n_routed_experts",
+    "deepseek_v3": "n_routed_experts",
+    "glm4_moe": "n_routed_experts",
+    "glm4v_moe": "n_routed_experts",
+    "gpt_oss": "num_local_experts",
+}
 EXTRA: dict[str, dict[str, Any]] = {
     "zai-org/GLM-4.5": {"num_nextn_predict_layers": 1},
     "zai-org/GLM-4.5-Air": {"num_nextn_predict_layers": 1},
     "deepseek-ai/DeepSeek-V3": {"num_nextn_predict_layers": 1},
     "moonshotai/Moonlight-16B-A3B": {"num_nextn_predict_layers": 0},
 }
-PROCESSORS = ("AutoTokenizer", "AutoProcessor", "AutoImageProcessor", "Qwen2VLImageProcessor", "Qwen3VLProcessor", "Qwen2_5_VLProcessor")
+PROCESSORS = (
+    "AutoTokenizer",
+    "AutoProcessor",
+    "AutoImageProcessor",
+    "Qwen2VLImageProcessor",
+    "Qwen3VLProcessor",
+    "Qwen2_5_VLProcessor",
+)
 REVISION = "0" * 40
 
 
@@ -46,7 +58,7 @@ def configurations() -> dict[str, dict[str, Any]]:
         if line.startswith("#"):
             continue
         name, kind, architecture, nested, *shape = line.split("\t")
-        values: dict[str, Any] = {key: int(value) for key, value in zip(COLUMNS, shape) if value != "-"}
+        values: dict[str, Any] = {key: int(value) for key, value in zip(COLUMNS, shape, strict=True) if value != "-"}
         if "experts" in values:
             values[EXPERTS.get(kind, "num_experts")] = values.pop("experts")
         values.update(EXTRA.get(name, {}))

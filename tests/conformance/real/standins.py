@@ -54,7 +54,7 @@ GPUS = {
 
 
 class _Anything(type):
-    """A class that has every public attribute, each again such a class, so that it can be inherited, called and annotated with."""
+    """A class that has every public attribute, each again such a class: to inherit from, to call, to annotate with."""
 
     def __getattr__(cls, name: str) -> type:
         if name.startswith("_"):

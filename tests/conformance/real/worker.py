@@ -37,7 +37,15 @@ import standins
 
 BASE_CHECKPOINT = "/checkpoints/base"  # exists on the machine that trains
 # Environment variables that validation looks at; a row may set them in its `env_vars` section only.
-ENVIRONMENT = ("NCCL_ALGO", "CUDA_DEVICE_MAX_CONNECTIONS", "NVTE_CPU_OFFLOAD_V1", "SLURM_NTASKS", "SLURM_PROCID", "WORLD_SIZE", "RANK")  # fmt: skip
+ENVIRONMENT = (
+    "NCCL_ALGO",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "NVTE_CPU_OFFLOAD_V1",
+    "SLURM_NTASKS",
+    "SLURM_PROCID",
+    "WORLD_SIZE",
+    "RANK",
+)
 # Sections whose class is fixed: a row may leave their `_target_` out.
 SECTIONS = {
     "train": "TrainingConfig",

@@ -1,0 +1,6 @@
+"""Changes to a consistent configuration, by topic; importing the package fills the two tables."""
+
+from . import batch, data, graphs, parallel, values
+from .registry import ODDITIES, VIOLATIONS, apply
+
+__all__ = ["ODDITIES", "VIOLATIONS", "apply", "batch", "data", "graphs", "parallel", "values"]

@@ -1,0 +1,35 @@
+"""mbpack on the recorded verdicts of the real packages: a slice in the default run, every row with `pytest -m conformance`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from .compare import tally
+from .rows import corpora, read
+
+MBPACK = (sys.executable, "-m", "mbpack")
+FILES = [path for kind in ("verdicts", "overrides") for path in corpora(kind)]
+SLICE = 25
+
+
+def label(path: Path) -> str:
+    return f"{path.parent.name}-{path.name.removesuffix('.jsonl.gz')}"
+
+
+def disagreements(path: Path, step: int) -> list[str]:
+    result = tally(MBPACK, read(path)[::step])
+    return [f"{d.row['id']}: {d.kind}: real {d.real}, mbpack {d.got}" for d in result.differences]
+
+
+@pytest.mark.parametrize("path", FILES, ids=label)
+def test_a_slice_of_the_recorded_verdicts(path: Path) -> None:
+    assert disagreements(path, SLICE) == []
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("path", FILES, ids=label)
+def test_every_recorded_verdict(path: Path) -> None:
+    assert disagreements(path, 1) == []
