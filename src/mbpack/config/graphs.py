@@ -83,7 +83,7 @@ def read_graphs(run: Run) -> Graphs:
         named = tuple(dict.fromkeys((*module_list, *scope_list)))
         legacy = "full_iteration" in named
     else:
-        named = module_list if raw_modules is not None else scope_list
+        named = scope_list if scope is not None else module_list  # Megatron-Core 0.18 moves the scope over the modules
         legacy = "full_iteration" in scope_list
     named = tuple(name for name in named if name not in LEGACY_NAMES and name != "full")
     full = impl == "full_iteration" or (impl == "local" and legacy)
