@@ -1,0 +1,312 @@
+"""Proposed answers, each with the reason it is proposed. A default may look only at questions asked earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mbpack.facts import formulas
+from mbpack.facts.buffers import FIRST_BUFFER, buffer_for
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.modes import IN_BATCH, NONE, Mode
+from mbpack.facts.releases import DEFAULT
+from mbpack.wizard import catalog, sources
+from mbpack.wizard.answers import AUTO, CHAT, ENERGON_DATA, HF, JSONL, NO_GRAPHS, SCRIPT, SFT
+from mbpack.wizard.draft import NO_DEFAULT, Default, Draft
+
+#: Pack length proposed for text, tokens.
+TEXT_LENGTH = 8192
+#: Share of a step that pipeline stages may stand idle before a bigger batch is proposed.
+IDLE_LIMIT = 1 / 3
+
+
+def bridge(draft: Draft) -> Default:
+    return Default(DEFAULT.name, "newest published release; 0.5 and older use other key names")
+
+
+def launcher(draft: Draft) -> Default:
+    return Default(SCRIPT, "a script that loads this file; run_recipe.py takes KEY=VALUE and repairs some values itself")
+
+
+def workload(draft: Draft) -> Default:
+    if draft.given("recipe"):
+        from mbpack.facts import recipes
+
+        found = recipes.find(draft.release.name, draft.get("recipe"))
+        if found is not None:
+            return Default(catalog.workload_of(found), "what the recipe trains")
+    return Default(SFT, "SFT and LoRA pack the same way; pretraining already fills its sequences")
+
+
+def modality(draft: Draft) -> Default:
+    if draft.given("recipe") or draft.given("family"):
+        return Default(catalog.modality(draft.recipe), "what the recipe reads")
+    return Default("text")
+
+
+def family(draft: Draft) -> Default:
+    return NO_DEFAULT
+
+
+def recipe(draft: Draft) -> Default:
+    """The recipe of a family that needs the fewest GPUs; none where neither is named."""
+    if not draft.given("family"):
+        return NO_DEFAULT
+    name = catalog.find_family(draft.release, draft.get("family"))
+    wanted = draft.get("modality") if draft.given("modality") else None
+    found = catalog.matching(draft.release, draft.get("workload"), name, wanted) if name is not None else []
+    if draft.given("data"):
+        wanted_kind = draft.get("data") == ENERGON_DATA
+        found = sorted(found, key=lambda one: ("Energon" in (one.dataset_class or "")) != wanted_kind)
+    else:
+        found = sorted(found, key=lambda one: "Energon" in (one.dataset_class or ""))
+    if not found:
+        return NO_DEFAULT
+    return Default(found[0].name, "of this family, it needs the fewest GPUs")
+
+
+def data(draft: Draft) -> Default:
+    allowed = sources.choices(draft)
+    if HF in allowed:
+        return Default(HF, "the recipe's own dataset; a first run needs nothing else")
+    return Default(allowed[0], "what the recipe reads")
+
+
+def data_path(draft: Draft) -> Default:
+    paths = {JSONL: "data/sft", ENERGON_DATA: "data/energon"}
+    if draft.get("data") == CHAT:
+        return Default("data/sft" if draft.recipe_kind is DatasetKind.GPT_SFT else "data/train.jsonl", "a placeholder")
+    path = paths.get(draft.get("data"))
+    return Default(path, "a placeholder: every node must see the folder") if path else NO_DEFAULT
+
+
+def checkpoint(draft: Draft) -> Default:
+    model = (draft.recipe.hf_id or draft.recipe.family or "base").rpartition("/")[2]
+    return Default(f"checkpoints/{model}", "where the import command below puts it")
+
+
+# ---------------------------------------------------------------------- topology
+
+
+def gpus(draft: Draft) -> Default:
+    needed = catalog.model_parallel(draft.recipe)
+    if draft.recipe.gpus and draft.recipe.gpus % needed == 0:
+        return Default(draft.recipe.gpus, "the recipe's own count")
+    return Default(needed, "what one copy of the model takes with the recipe's topology")
+
+
+def tp(draft: Draft) -> Default:
+    return _share(draft, "tp", "tensor_model", 1)
+
+
+def pp(draft: Draft) -> Default:
+    return _share(draft, "pp", "pipeline_model", draft.tp)
+
+
+def cp(draft: Draft) -> Default:
+    return _share(draft, "cp", "context", formulas.product((draft.tp, draft.pp)))
+
+
+def _share(draft: Draft, name: str, key: str, taken: int) -> Default:
+    """The recipe's parallel size where the GPUs allow it, else the largest divisor of it that they allow."""
+    own = draft.recipe_count(f"model.{key}_parallel_size")
+    room, rest = divmod(draft.get("gpus"), taken)
+    if rest:
+        return Default(1, "the GPUs do not divide")
+    fitting = [size for size in range(own, 0, -1) if own % size == 0 and room % size == 0]
+    size = fitting[0] if fitting else 1
+    return Default(size, "as in the recipe" if size == own else f"the recipe's {own} does not divide the GPUs left")
+
+
+def vpp(draft: Draft) -> Default:
+    own = draft.recipe_value("model.virtual_pipeline_model_parallel_size")
+    same = draft.pp == draft.recipe_count("model.pipeline_model_parallel_size")
+    if isinstance(own, int) and own > 1 and same:
+        return Default(own, "as in the recipe")
+    return Default(None, "one stage a rank")
+
+
+def ep(draft: Draft) -> Default:
+    own = draft.recipe_count("model.expert_model_parallel_size")
+    etp_size = draft.recipe_value("model.expert_tensor_parallel_size")
+    room, rest = divmod(draft.get("gpus"), formulas.product((draft.pp, etp_size if isinstance(etp_size, int) else 1)))
+    if rest:
+        return Default(1, "the GPUs do not divide")
+    size = next((n for n in range(own, 0, -1) if own % n == 0 and room % n == 0), 1)
+    return Default(size, "as in the recipe" if size == own else f"the recipe's {own} does not divide the GPUs")
+
+
+def etp(draft: Draft) -> Default:
+    own = draft.recipe_value("model.expert_tensor_parallel_size")
+    if isinstance(own, int):
+        return Default(own, "as in the recipe")
+    if draft.tp > 1 and draft.recipe_value("model.add_bias_linear", True) is True:
+        return Default(1, "experts with biases cannot be split over tensor parallel ranks")
+    return Default(None, "not set: 1 with expert parallelism from 0.6 on, before that the tensor parallel size")
+
+
+def sp(draft: Draft) -> Default:
+    if draft.tp == 1:
+        return Default(False, "nothing to split at TP 1")
+    if draft.moe:
+        return Default(True, "experts with tensor parallelism need it")
+    return Default(True, "splits activations over the tensor parallel ranks at no cost")
+
+
+# ---------------------------------------------------------------------- length and batch
+
+
+def length_unit(draft: Draft) -> formulas.Derived:
+    """What the sequence length must be a multiple of: the pad multiple, twice CP, and the FP8 block where FP8 is on."""
+    unit = draft.mult
+    fp8 = fp8_unit(draft)
+    if fp8 is not None:
+        return formulas.Derived(formulas.lcm(unit.value, fp8.value), f"lcm({unit.because}, FP8 {fp8.because})")
+    return unit
+
+
+def fp8_unit(draft: Draft) -> formulas.Derived | None:
+    """The width multiple of FP8, None without it."""
+    from mbpack.config.precision import fp8_in_effect
+    from mbpack.config.settings import Unknown, WrongKind
+
+    try:
+        fp8 = fp8_in_effect(draft.base)
+    except (Unknown, WrongKind):
+        return None
+    return None if fp8 is None else formulas.fp8_width_multiple(fp8.block, draft.tp, draft.cp, draft.sp)
+
+
+def seq_length(draft: Draft) -> Default:
+    own = draft.recipe_count("dataset.seq_length", draft.recipe_count("model.seq_length", TEXT_LENGTH))
+    text = draft.recipe_kind is DatasetKind.GPT_SFT
+    wanted = max(own, TEXT_LENGTH) if text else own
+    unit = length_unit(draft).value
+    value = formulas.round_up(wanted, unit)
+    why = "start here for text when memory allows" if text and wanted == TEXT_LENGTH else "as in the recipe"
+    return Default(value, why if value == wanted else f"{wanted} rounded up to a multiple of {unit}")
+
+
+def long_samples(draft: Draft) -> Default:
+    return Default(False, "then packing would find nothing to join")
+
+
+def packing(draft: Draft) -> Default:
+    return Default(AUTO, "decided from the data, the family and the release")
+
+
+def mbs_for(draft: Draft, mode: Mode) -> Default:
+    """The micro batch size of a packing mode."""
+    own = draft.recipe_count("train.micro_batch_size")
+    if mode is NONE:
+        value = 1 if draft.recipe_value("dataset.offline_packing_specs") is not None else own
+        return Default(value, "one row a microbatch" if value != own else "as in the recipe")
+    if mode is IN_BATCH:
+        return Default(max(2, own), "in-batch packing joins the rows of one microbatch, so it needs two or more")
+    return Default(1, "a packed row is full already")
+
+
+def mbs(draft: Draft) -> Default:
+    from mbpack.wizard.modes import chosen_mode
+
+    return mbs_for(draft, chosen_mode(draft))
+
+
+def batch_unit(draft: Draft) -> int:
+    """What the global batch must be a multiple of: MBS x DP."""
+    return formulas.product((int(draft.get("mbs")), draft.dp.value))
+
+
+def gbs(draft: Draft) -> Default:
+    """The token slots a step of the recipe has, in packs of this length; more where the pipeline would stand idle."""
+    if draft.given("token_slots"):
+        return _gbs_of_slots(draft)
+    unit, length = batch_unit(draft), int(draft.get("seq_length"))
+    own = draft.recipe_count("train.global_batch_size", unit)
+    own_width = draft.recipe_count("dataset.offline_packing_specs.packed_sequence_size", 0) or draft.recipe_count(
+        "dataset.seq_length", length
+    )
+    slots = formulas.token_slots(own_width, own).value
+    value = max(unit, min(formulas.nearest_multiples(slots // length, unit), default=unit))
+    why = f"about the recipe's {slots:,} token slots a step"
+    if value == own:
+        why = "as in the recipe"
+    while _idle(draft, value) > IDLE_LIMIT:
+        value += unit
+        why = "enough microbatches to keep the pipeline stages busy"
+    return Default(value, why)
+
+
+def _idle(draft: Draft, batch: int) -> float:
+    if draft.pp == 1:
+        return 0.0
+    count = formulas.num_microbatches(batch, int(draft.get("mbs")), draft.dp.value).value
+    return formulas.bubble_share(draft.pp, count, draft.get("vpp") or 1).value
+
+
+def _gbs_of_slots(draft: Draft) -> Default:
+    from mbpack.wizard.draft import Refused
+
+    slots, length, unit = draft.get("token_slots"), int(draft.get("seq_length")), batch_unit(draft)
+    pairs = formulas.equal_slot_alternatives(slots, [length], unit)
+    if pairs:
+        return Default(pairs[0][1], f"{slots:,} token slots / {length:,}")
+    near = [formulas.token_slots(length, batch).value for batch in formulas.nearest_multiples(slots // length, unit)]
+    words = " or ".join(f"{number:,}" for number in near)
+    raise Refused(
+        f"{slots:,} token slots are no whole number of batches of {unit} rows (MBS x DP) of {length:,} tokens;"
+        f" nearest: {words}",
+        "token_slots",
+    )
+
+
+def token_slots(draft: Draft) -> Default:
+    return NO_DEFAULT
+
+
+def cuda_graphs(draft: Draft) -> Default:
+    return Default(NO_GRAPHS, "packed attention cannot be captured; MLP-only or full-iteration can")
+
+
+def buffer(draft: Draft) -> Default:
+    """Samples in the buffer of native Energon packing: with a mean sample of an eighth of the pack, about 95% full."""
+    length = int(draft.get("seq_length"))
+    return Default(buffer_for(length, max(1, length // 8)).value, f"{FIRST_BUFFER} leaves packs half empty")
+
+
+Rule = Callable[[Draft], Default]
+DEFAULTS: dict[str, Rule] = {
+    function.__name__: function
+    for function in (
+        bridge,
+        launcher,
+        workload,
+        modality,
+        family,
+        recipe,
+        data,
+        data_path,
+        checkpoint,
+        gpus,
+        tp,
+        pp,
+        cp,
+        vpp,
+        ep,
+        etp,
+        sp,
+        seq_length,
+        long_samples,
+        packing,
+        mbs,
+        gbs,
+        token_slots,
+        cuda_graphs,
+        buffer,
+    )
+}
+
+
+def value_of(default: Default) -> Any:
+    """The proposed value."""
+    return default.value
