@@ -10,7 +10,7 @@ from yaml.nodes import MappingNode, ScalarNode
 
 from .composer import COLLECTION, MAX_DEPTH, TEXT, Node, TooDeep
 from .interpolation import grammar_error, is_usual
-from .items import Item, Problem, node_span
+from .items import LINE_BREAK, Item, Problem, node_span
 from .merging import TooMany, duplicate_key, flatten
 from .scalars import MISSING, Interpolation, ScalarError, resolve_tagged, short_tag, shorten
 
@@ -22,9 +22,8 @@ MAX_ODD_TEXTS: Final = 200
 
 _STR: Final = "tag:yaml.org,2002:str"
 _COLLECTION_TAGS: Final = {"mapping": "tag:yaml.org,2002:map", "sequence": "tag:yaml.org,2002:seq"}
-_PATH_TAG: Final = re.compile(r"tag:yaml\.org,2002:python/object/apply:pathlib\.(?:Posix)?Path\Z")
-_PROPERTIES: Final = re.compile(r"(?:[&!]\S*(?:\s|#.*)*)+")
-_LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_PATH_TAGS: Final = tuple(f"tag:yaml.org,2002:python/object/apply:pathlib.{name}" for name in ("Path", "PosixPath"))
+_PROPERTIES: Final = r"(?:[&!]\S*(?:\s|#.*)*)+"
 _OPEN: Final = object()
 
 
@@ -119,7 +118,7 @@ class _Builder:
         if depth > MAX_DEPTH:
             raise TooDeep
         if node.tag is not COLLECTION and node.tag != _COLLECTION_TAGS["sequence"]:
-            if _PATH_TAG.match(node.tag) and all(child.tag is TEXT for child in node.value):
+            if node.tag in _PATH_TAGS and all(child.tag is TEXT for child in node.value):
                 from pathlib import PurePosixPath
 
                 return str(PurePosixPath(*(child.value for child in node.value)))
@@ -185,7 +184,7 @@ class _Builder:
     def _trim_properties(self, node: Node) -> bool:
         """Moves the start of a node behind its anchor and tag. True if it has an anchor."""
         start, end = node.start_mark, node.end_mark
-        match = _PROPERTIES.match(self.text, start.index)
+        match = re.compile(_PROPERTIES).match(self.text, start.index)
         if match is None:
             return False
         # The pattern also eats white space; an empty node ends right after its properties.
@@ -200,7 +199,7 @@ class _Builder:
 
     def _moved(self, mark: Any, index: int) -> _Mark:
         """The mark of a later index."""
-        lines = _LINE_BREAK.split(self.text[mark.index : index])
+        lines = LINE_BREAK.split(self.text[mark.index : index])
         if len(lines) == 1:
             return _Mark(mark.line, mark.column + len(lines[0]), index)
         return _Mark(mark.line + len(lines) - 1, len(lines[-1]), index)

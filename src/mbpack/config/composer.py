@@ -39,8 +39,8 @@ _LIBYAML_DEPTH: Final = "maximum nesting depth"
 
 # Writings that libyaml reads differently: tabs as separators, a byte order mark inside, tags, `|#`, `?` inside
 # brackets; and a `?` key without a value at the end of the text, whose place it reports one line too far.
-_OTHER_WRITING: Final = re.compile(r"(?:^|[\s,\[{}\]:?\"'-])!|[|>][-+0-9]*#|\?\s|\?\Z", re.MULTILINE)
-_BRACKET: Final = re.compile(r"(?<!\$)[\[{]")
+_OTHER_WRITING: Final = r"(?m)(?:^|[\s,\[{}\]:?\"'-])!|[|>][-+0-9]*#|\?\s|\?\Z"
+_BRACKET: Final = r"(?<!\$)[\[{]"
 
 
 class TooDeep(Exception):
@@ -118,9 +118,9 @@ def _reads_differently(text: str) -> bool:
         return False
     if "\t" in text or "\ufeff" in text:
         return True
-    if ("!" in text or "|" in text or ">" in text or "?" in text) and _OTHER_WRITING.search(text):
+    if ("!" in text or "|" in text or ">" in text or "?" in text) and re.search(_OTHER_WRITING, text):
         return True
-    return "?" in text and _BRACKET.search(text) is not None
+    return "?" in text and re.search(_BRACKET, text) is not None
 
 
 def _compose_python(text: str) -> Node | None:

@@ -74,21 +74,26 @@ class _Quoted(NamedTuple):
     text: str
 
 
-_LITERAL: Final = re.compile(r"(?:[^$]|\$(?!\{))+")
-_OPEN: Final = re.compile(r"\$\{[ \t]*")
+# Patterns are text and compiled when first used (`re` keeps them): most files hold no interpolation.
+_LITERAL: Final = r"(?:[^$]|\$(?!\{))+"
+_OPEN: Final = r"\$\{[ \t]*"
 _KEY: Final = r"[A-Za-z0-9_-]+"
-_PATH: Final = re.compile(rf"(\.*)({_KEY}|\[{_KEY}\])((?:\.{_KEY}|\[{_KEY}\])*)[ \t]*\}}")
-_NAME: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*)[ \t]*:[ \t]*")
-_WORD: Final = re.compile(r"[A-Za-z0-9_/+.%*@?|:-]+(?:[ \t]+[A-Za-z0-9_/+.%*@?|:-]+)*")
-_QUOTED: Final = re.compile(r"'([^'$\\]*)'|\"([^\"$\\]*)\"")
-_COMMA: Final = re.compile(r"[ \t]*,[ \t]*")
-_CLOSE: Final = re.compile(r"[ \t]*\}")
-_SPLIT: Final = re.compile(r"[\[\].]+")
+_PATH: Final = rf"(\.*)({_KEY}|\[{_KEY}\])((?:\.{_KEY}|\[{_KEY}\])*)[ \t]*\}}"
+_NAME: Final = r"([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*)[ \t]*:[ \t]*"
+_WORD: Final = r"[A-Za-z0-9_/+.%*@?|:-]+(?:[ \t]+[A-Za-z0-9_/+.%*@?|:-]+)*"
+_QUOTED: Final = r"'([^'$\\]*)'|\"([^\"$\\]*)\""
+_COMMA: Final = r"[ \t]*,[ \t]*"
+_CLOSE: Final = r"[ \t]*\}"
+_SPLIT: Final = r"[\[\].]+"
 
 _UNSIGNED: Final = r"(?:0|[1-9](?:_?[0-9])*)"
 _POINT: Final = rf"(?:{_UNSIGNED}\.|{_UNSIGNED}?\.[0-9](?:_?[0-9])*)"
-_INT: Final = re.compile(rf"[+-]?{_UNSIGNED}\Z")
-_FLOAT: Final = re.compile(rf"[+-]?(?:(?:{_UNSIGNED}|{_POINT})[eE][+-]?[0-9](?:_?[0-9])*|{_POINT}|[Ii][Nn][Ff]|[Nn][Aa][Nn])\Z")
+_INT: Final = rf"[+-]?{_UNSIGNED}"
+_FLOAT: Final = rf"[+-]?(?:(?:{_UNSIGNED}|{_POINT})[eE][+-]?[0-9](?:_?[0-9])*|{_POINT}|[Ii][Nn][Ff]|[Nn][Aa][Nn])"
+
+
+def _match(pattern: str, text: str, at: int) -> re.Match[str] | None:
+    return re.compile(pattern).match(text, at)
 
 
 def is_usual(text: str) -> bool:
@@ -131,7 +136,7 @@ def _parse(text: str) -> list[Any] | None:
     parts: list[Any] = []
     at = 0
     while at < len(text):
-        literal = _LITERAL.match(text, at)
+        literal = _match(_LITERAL, text, at)
         if literal is not None:
             parts.append(literal.group())
             at = literal.end()
@@ -145,15 +150,15 @@ def _parse(text: str) -> list[Any] | None:
 
 
 def _interpolation(text: str, at: int, depth: int) -> tuple[Any, int] | None:
-    opening = _OPEN.match(text, at)
+    opening = _match(_OPEN, text, at)
     if opening is None or depth > MAX_NESTING:
         return None
     at = opening.end()
-    path = _PATH.match(text, at)
+    path = _match(_PATH, text, at)
     if path is not None:
-        keys = tuple(key for key in _SPLIT.split(path[2] + path[3]) if key)
+        keys = tuple(key for key in re.split(_SPLIT, path[2] + path[3]) if key)
         return _Reference(len(path[1]), keys), path.end()
-    name = _NAME.match(text, at)
+    name = _match(_NAME, text, at)
     if name is None:
         return None
     return _arguments(text, name[1], name.end(), depth)
@@ -161,31 +166,31 @@ def _interpolation(text: str, at: int, depth: int) -> tuple[Any, int] | None:
 
 def _arguments(text: str, name: str, at: int, depth: int) -> tuple[Any, int] | None:
     arguments: list[Any] = []
-    closing = _CLOSE.match(text, at)
+    closing = _match(_CLOSE, text, at)
     while closing is None:
         found = _argument(text, at, depth)
         if found is None:
             return None
         arguments.append(found[0])
         at = found[1]
-        closing = _CLOSE.match(text, at)
+        closing = _match(_CLOSE, text, at)
         if closing is None:
-            comma = _COMMA.match(text, at)
+            comma = _match(_COMMA, text, at)
             if comma is None:
                 return None
             at = comma.end()
-            if _CLOSE.match(text, at):  # an empty last argument: rare and deprecated
+            if _match(_CLOSE, text, at):  # an empty last argument: rare and deprecated
                 return None
     return _Call(name, tuple(arguments)), closing.end()
 
 
 def _argument(text: str, at: int, depth: int) -> tuple[Any, int] | None:
-    quoted = _QUOTED.match(text, at)
+    quoted = _match(_QUOTED, text, at)
     if quoted is not None:
         return _Quoted(quoted[1] if quoted[2] is None else quoted[2]), quoted.end()
     parts: list[Any] = []
     while True:
-        word = _WORD.match(text, at)
+        word = _match(_WORD, text, at)
         if word is not None:
             parts.append(word.group())
             at = word.end()
@@ -292,7 +297,7 @@ class _Resolver:
         """``oc.decode``: a string read as a value of OmegaConf's grammar."""
         if text is None:
             return None
-        if not isinstance(text, str) or not _WORD.fullmatch(text):
+        if not isinstance(text, str) or not re.fullmatch(_WORD, text):
             raise _Stop("unknown", "`oc.decode` of this text cannot be told here")
         return primitive(text)
 
@@ -305,7 +310,7 @@ class _Resolver:
         from omegaconf.grammar_visitor import GrammarVisitor
 
         def reference(path: str, memo: Any) -> Any:
-            plain = ".".join(key for key in _SPLIT.split(path) if key)
+            plain = ".".join(key for key in re.split(_SPLIT, path) if key)
             return self._reference(len(path) - len(path.lstrip(".")), plain, at)
 
         def call(name: str, args: tuple[Any, ...], args_str: tuple[str, ...]) -> Any:
@@ -325,9 +330,9 @@ def primitive(word: str) -> Any:
         return lowered == "true"
     if lowered == "null":
         return None
-    if _INT.match(word):
+    if re.fullmatch(_INT, word):
         return int(word)
-    return float(word) if _FLOAT.match(word) else word
+    return float(word) if re.fullmatch(_FLOAT, word) else word
 
 
 __all__ = ["MISSING", "Resolved", "grammar_error", "is_usual", "resolve_interpolation"]

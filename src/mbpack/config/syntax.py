@@ -8,12 +8,11 @@ from typing import Any, Final
 
 from yaml.reader import ReaderError
 
-from .items import Problem, Span
+from .items import LINE_BREAK, Problem, Span
 
-_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-_CONFLICT: Final = re.compile(r"^(?:<{7}|>{7})(?: .*)?$", re.MULTILINE)
-_QUESTION: Final = re.compile(r"\?+")
-_TIGHT_COLON: Final = re.compile(r"[ ]*(?:- +)*[A-Za-z_][\w.-]*(:)[^\s:/]")
+_CONFLICT: Final = r"(?m)^(?:<{7}|>{7})(?: .*)?$"
+_QUESTION: Final = r"\?+"
+_TIGHT_COLON: Final = r"[ ]*(?:- +)*[A-Za-z_][\w.-]*(:)[^\s:/]"
 
 _BLOCK: Final = "after `|` or `>` only an indentation digit, `+` or `-` may follow: start the text on the next line"
 _ESCAPE: Final = "double quotes: use single quotes, or double the backslash"
@@ -49,7 +48,7 @@ _ANYTHING: Final = "this is not YAML: check quotes, brackets and indentation aro
 def places(text: str, start: int, end: int | None = None) -> Span:
     """The Span of a stretch of text given by character offsets."""
     end = start if end is None else end
-    breaks = [match.end() for match in _BREAK.finditer(text, 0, end)]
+    breaks = [match.end() for match in LINE_BREAK.finditer(text, 0, end)]
     first, last = bisect_right(breaks, start), bisect_right(breaks, end)
     first_start = breaks[first - 1] if first else 0
     last_start = breaks[last - 1] if last else 0
@@ -62,7 +61,7 @@ def explain(error: Exception, text: str) -> Problem:
         return _unreadable(error, text)
     if isinstance(error, UnicodeEncodeError):
         return _problem("a character that is no Unicode text: save the file as UTF-8", text, error.start, "encoding")
-    conflict = _CONFLICT.search(text)
+    conflict = re.search(_CONFLICT, text)
     if conflict is not None:
         return _problem("a merge conflict is left here: resolve it and delete the marks", text, conflict.start())
     mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -82,7 +81,7 @@ def _from_the_text(said: str, text: str, at: int, start: int) -> tuple[str, str,
     if "mapping values are not allowed" in said:
         return _second_colon(text, at, before)
     if "could not find expected ':'" in said:
-        if (tight := _TIGHT_COLON.match(text, _line_start(text, start))) is not None:
+        if (tight := re.compile(_TIGHT_COLON).match(text, _line_start(text, start))) is not None:
             return "a space is missing behind this colon: `key: value`", text, tight.start(1)
         return "this line has no `key: value`: add the colon and a space, or fix the quotes above", text, start
     if "unexpected end of stream" in said:
@@ -91,7 +90,7 @@ def _from_the_text(said: str, text: str, at: int, start: int) -> tuple[str, str,
         if text.startswith("{", at) and text.startswith("$", at - 1):
             return f"`${{...}}` {_IN_BRACKETS}", text, at - 1
         first = at - len(before) + len(before.rstrip("?"))
-        if (question := _QUESTION.match(text, first)) is not None:
+        if (question := re.compile(_QUESTION).match(text, first)) is not None:
             return f"`{question.group()[:3]}` {_IN_BRACKETS}", text, first
         if "expected ',' or '" in said:
             line = places(text, at).line
@@ -107,7 +106,7 @@ def _second_colon(text: str, at: int, before: str) -> tuple[str, str, int]:
         return "a second `: ` in one line: put the value in quotes", text, at
     above = text[: at - len(before)].rstrip()
     start = _line_start(text, len(above))
-    if (tight := _TIGHT_COLON.match(text, start)) is not None:
+    if (tight := re.compile(_TIGHT_COLON).match(text, start)) is not None:
         return "a space is missing behind this colon: `key: value`", text, tight.start(1)
     line = places(text, start).line
     message = f"a key cannot stand below line {line}, which holds a value or is no `key:`: check that line and the indentation"
