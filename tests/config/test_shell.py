@@ -112,7 +112,7 @@ def test_a_default_is_likely_not_certain() -> None:
 
 
 def test_arguments_that_may_hold_more_overrides_are_listed() -> None:
-    launch = read_launch(RUN + 'model.a=1 $EXTRA "$@"')
+    launch = read_launch(RUN + 'model.a=1 $EXTRA "$@" $EXTRA')
     assert launch is not None
     assert [(word.text, word.line) for word in launch.opaque] == [("${shell:EXTRA}", 1), ("${shell:argument}", 1)]
 
@@ -180,8 +180,7 @@ def test_a_users_own_script_and_its_config_file() -> None:
 
 def test_flags_that_are_short_for_keys_come_before_the_overrides() -> None:
     launch = read_launch(
-        "python run_recipe.py --model llama3_8b --mode lora -tp 2 --seq_length 8192 "
-        "--dataset squad model.seq_length=4096"
+        "python run_recipe.py --model llama3_8b --mode lora -tp 2 --seq_length 8192 --dataset squad model.seq_length=4096"
     )
     assert launch is not None
     assert launch.recipe() == "llama3_8b_peft_config"
@@ -227,6 +226,7 @@ def test_each_launch_once_and_what_is_none() -> None:
     )
     assert [launch.recipe() for launch in script.launches] == ["a", "c"]
     assert read_launch("echo hello\nls *.py\n") is None
+    assert read_launch("python scripts/training/prepare_gpt_sft_packed_data.py --recipe r") is None
 
 
 def test_comments_and_the_exported_environment() -> None:

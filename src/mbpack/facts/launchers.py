@@ -11,6 +11,8 @@ from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, Release
 
 #: The launcher that synchronises values (0.6 and later), and what submits it.
 RUN_RECIPE, SUBMITTERS = "run_recipe.py", ("train.sh", "setup_experiment.py")
+#: Programs that take a recipe and start no training.
+PREPARERS = ("prepare_gpt_sft_packed_data.py",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from mbpack.config.shell.slurm import Counts, directives, gpu_count, job_variabl
 from mbpack.config.shell.text import Text, Value, joined, source_text
 from mbpack.facts.launchers import (
     CONFIG_FILE_FLAGS,
+    PREPARERS,
     RUN_RECIPE,
     SUBMITTERS,
     SWITCHES,
@@ -199,7 +200,9 @@ class _Reading:
                 self._nested(*inner, reader)
             return
         at = next((i for i, word in enumerate(words) if _base(word).endswith(".py") or _base(word) in SUBMITTERS), None)
-        launch = None if at is None else self._launch(words, at, reader)
+        if at is None or _base(words[at]) in PREPARERS:
+            return
+        launch = self._launch(words, at, reader)
         if launch is not None and launch not in self.launches:
             self.launches.append(launch)
 
@@ -252,7 +255,7 @@ class _Reading:
                 equals = word.chars.find("=")
                 value_text = word.part(equals + 1) if equals >= 0 else word.part(len(word.chars))
                 overrides.append(LaunchOverride(self._word(word), self._value(word, value_text, equals)))
-            elif not word.known:
+            elif not word.known and text not in [other.text for other in opaque]:
                 opaque.append(self._word(word))
         return tuple(flags), tuple(overrides), tuple(opaque)
 
