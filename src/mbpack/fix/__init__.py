@@ -1,0 +1,1 @@
+"""Mending configurations: fixes chosen and verified in rounds, and files moved between releases."""

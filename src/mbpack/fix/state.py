@@ -1,0 +1,100 @@
+"""A configuration in the course of mending: its files and KEY=VALUE arguments, and how one edit changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mbpack.config.document import Document, Item
+from mbpack.config.edit import CannotEdit, delete_key, rename_key, set_key
+from mbpack.config.overrides import Override, parse_overrides
+from mbpack.config.references import refers_to
+from mbpack.config.spelling import override_word
+from mbpack.rules.base import Edit
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Files (lowest layer first) and arguments on top. ``fixed_files``: the files are only read, arguments change."""
+
+    documents: tuple[Document, ...]
+    overrides: tuple[str, ...] = ()
+    fixed_files: bool = False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What distinguishes one state from another."""
+        return (*(document.text for document in self.documents), *self.overrides)
+
+
+def apply(state: State, edit: Edit) -> State:
+    """The state after one edit, made where the key is written: in the arguments, else in the topmost file that has it.
+
+    Raises:
+        CannotEdit: it is not made by machine; the message says why.
+    """
+    path = tuple(edit.key.split("."))
+    for document in state.documents:
+        referring = refers_to(document, path)
+        if referring and edit.op != "set":
+            raise CannotEdit(f"{edit.key}: {referring} takes its value from here; change both by hand")
+    at = _argument(state, path)
+    if at is not None or state.fixed_files or not state.documents:
+        return _in_arguments(state, edit, path, at)
+    layer = _layer(state.documents, path)
+    document = state.documents[layer]
+    if edit.op == "set":
+        edited = set_key(document, path, edit.value)
+    elif edit.op == "delete":
+        edited = delete_key(document, path)
+    else:
+        edited = rename_key(document, path, tuple((edit.to or "").split(".")))
+    return replace(state, documents=(*state.documents[:layer], edited.document, *state.documents[layer + 1 :]))
+
+
+def _layer(documents: Sequence[Document], path: tuple[str, ...]) -> int:
+    """The file an edit goes to: the topmost one that writes the key, else the one that writes most of its sections."""
+    depths = [_depth(document.root, path) for document in documents]
+    best = max(depths)
+    return max(index for index, depth in enumerate(depths) if depth == best)
+
+
+def _depth(root: Item | None, path: tuple[str, ...]) -> int:
+    depth = 0
+    item = root
+    for name in path:
+        item = item.value.get(name) if item is not None and isinstance(item.value, dict) else None
+        if item is None:
+            break
+        depth += 1
+    return depth
+
+
+# ------------------------------------------------------------------ arguments
+
+
+def _argument(state: State, path: tuple[str, ...]) -> int | None:
+    """The position of the last argument that gives a key."""
+    found = None
+    for override in parse_overrides(state.overrides):
+        if isinstance(override, Override) and override.key == path:
+            found = override.index
+    return found
+
+
+def _in_arguments(state: State, edit: Edit, path: tuple[str, ...], at: int | None) -> State:
+    texts = list(state.overrides)
+    if at is None:
+        if edit.op != "set":
+            raise CannotEdit(f"{edit.key} is not among the arguments; change it in its file")
+        texts.append(f"{edit.key}={override_word(edit.value)}")
+        return replace(state, overrides=tuple(texts))
+    sign, _, _ = texts[at].partition(path[0])
+    _, equals, value = texts[at].partition("=")
+    if edit.op == "set":
+        texts[at] = f"{sign.replace('~', '')}{edit.key}={override_word(edit.value)}"
+    elif edit.op == "delete" or _argument(state, tuple((edit.to or "").split("."))) is not None:
+        del texts[at]
+    else:
+        texts[at] = f"{sign}{edit.to}{equals}{value}"
+    return replace(state, overrides=tuple(texts))
