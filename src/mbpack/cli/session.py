@@ -85,11 +85,11 @@ def _report(unit: Unit, options: Options) -> list[Report]:
     """The reports of one unit: one, or one per launch command of a script."""
     path = unit.paths[0] if unit.paths else None
     try:
-        requests = list(_requests(unit, options))
+        wanted = list(requests(unit, options))
     except (InputError, ContextError) as error:
         return [Report(path, problem=str(error))]
     found = []
-    for request in requests:
+    for request in wanted:
         try:
             result = judge(request)
         except ContextError as error:
@@ -102,7 +102,12 @@ def _report(unit: Unit, options: Options) -> list[Report]:
     return found
 
 
-def _requests(unit: Unit, options: Options) -> Iterator[Request]:
+def requests(unit: Unit, options: Options) -> Iterator[Request]:
+    """What is to be judged for a unit: one configuration, or one per launch command of a script.
+
+    Raises:
+        InputError: a file cannot be read, or a script starts nothing.
+    """
     overrides = tuple(parse_overrides(options.overrides)) if options.overrides else ()
     common = {
         "flags": options.flags,

@@ -71,8 +71,8 @@ def mend(request: Request, unsafe: bool = False) -> Mended:
 
 
 def fixable(result: Result, unsafe: bool, selection: Selection | None = None) -> Iterator[Finding]:
-    """Findings whose fix has edits and may be applied."""
-    for finding in result.findings:
+    """Findings whose fix has edits and may be applied; names and shapes before what the values mean."""
+    for finding in sorted(result.findings, key=lambda found: found.rule.topic != "cfg"):
         fix = finding.fix
         if fix is not None and fix.edits and (fix.safe or unsafe) and (selection is None or selection.wants(finding.rule)):
             yield finding

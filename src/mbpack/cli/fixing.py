@@ -1,0 +1,117 @@
+"""What `doctor` does with ``--fix``, ``--unsafe-fixes`` and ``--diff``: files mended in place, arguments printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from mbpack.cli.inputs import InputError
+from mbpack.cli.session import Options, Unit, requests, warn
+from mbpack.config.context import ContextError, Given
+from mbpack.config.document import Document
+from mbpack.config.writing import write_atomically
+from mbpack.engine.check import Selection
+from mbpack.engine.doctor import Request
+from mbpack.fix.diff import unified
+from mbpack.fix.mend import Mended, mend
+from mbpack.fix.summary import changed_arguments, lines
+
+
+def fix_units(
+    units: Sequence[Unit],
+    overrides: tuple[str, ...],
+    flags: Given,
+    project: Given,
+    selection: Selection,
+    unsafe: bool,
+    diff: bool,
+    backup: bool,
+) -> int:
+    """Mend every configuration and say what was done.
+
+    Returns the exit code: 0 when no error is left (with ``diff``: nothing would change), 1 otherwise, 2 when an input
+    could not be used, 70 when a rule raised.
+    """
+    options = Options(flags=flags, project=project, selection=selection, overrides=overrides)
+    code = 0
+    for unit in units:
+        try:
+            for request in list(requests(unit, options)):
+                mended = mend(request, unsafe)
+                if unit.found and any(found.rule.slug == "cfg/not-bridge" for found in mended.before.findings):
+                    continue
+                code = max(code, _finish(request, mended, diff, backup))
+        except (InputError, ContextError) as error:
+            warn(str(error))
+            code = max(code, 2)
+    return code
+
+
+def _finish(request: Request, mended: Mended, diff: bool, backup: bool) -> int:
+    piped = any(document.path == "-" for document in mended.state.documents)
+    if diff:
+        for before, after in zip(mended.start.documents, mended.state.documents, strict=True):
+            _print_bytes(unified(before.path or "-", before.encode(before.text), after.encode(after.text)))
+    else:
+        write_all(mended, backup)
+    arguments = changed_arguments(mended)
+    stream = sys.stderr if diff or piped or arguments else sys.stdout
+    for line in lines(mended, "to fix" if diff else "fixed"):
+        print(line, file=stream)
+    if arguments:
+        stream.flush()
+        for argument in arguments:
+            print(argument)
+    sys.stdout.flush()
+    if mended.after.failed_rules:
+        return 70
+    return int(mended.changed if diff else mended.after.errors > 0)
+
+
+def write_all(mended: Mended, backup: bool) -> None:
+    """Write the files that changed; the content of stdin goes to stdout, changed or not.
+
+    Raises:
+        InputError: a file cannot be written; those before it are.
+    """
+    for before, after in zip(mended.start.documents, mended.state.documents, strict=True):
+        data = after.encode(after.text)
+        if after.path == "-":
+            _print_bytes(data)
+        elif after.text != before.text and after.path is not None:
+            write_file(after.path, before, data, backup)
+
+
+def write_file(path: str, before: Document, data: bytes, backup: bool) -> None:
+    """Replace one file; with ``backup``, its old content goes to a new file beside it.
+
+    Raises:
+        InputError: one of the two cannot be written, or the file changed since it was read.
+    """
+    try:
+        with open(path, "rb") as stream:
+            if stream.read() != before.encode(before.text):
+                raise InputError(f"{path}: changed while it was examined; run again")
+        if backup:
+            _back_up(path)
+        write_atomically(path, data)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _back_up(path: str) -> None:
+    import shutil
+
+    number, name = 1, f"{path}.bak"
+    while os.path.lexists(name):
+        number += 1
+        name = f"{path}.bak{number}"
+    shutil.copy2(path, name)
+    print(f"{path}: the original is kept as {name}", file=sys.stderr)
+
+
+def _print_bytes(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

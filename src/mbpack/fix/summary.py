@@ -1,0 +1,60 @@
+"""What was changed and what is left to do, in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mbpack.fix.mend import Done, Mended, fixable
+from mbpack.rules.base import Edit
+
+
+def lines(mended: Mended, verb: str = "fixed") -> Iterator[str]:
+    """The changes of one configuration, then what is left to the user."""
+    name = mended.after.path or (mended.after.context.recipe if mended.after.context is not None else None) or "configuration"
+    name = "stdin" if name == "-" else name
+    count = len(mended.done)
+    yield f"{name}: {count} {verb}" if count else f"{name}: nothing to fix"
+    for done in mended.done:
+        yield from _done(done)
+    waiting = _waiting(mended)
+    if waiting:
+        yield f"  {waiting} more with --unsafe-fixes"
+    manual = [entry for entry in mended.manual if entry.finding.outcome.severity != "info"]
+    if manual:
+        yield "  left to you"
+    for entry in manual:
+        fix = entry.finding.fix
+        yield f"    {entry.finding.rule.code}  {entry.finding.message}"
+        if fix is not None:
+            yield f"            {fix.title}"
+        if entry.reason:
+            yield f"            not done by machine: {entry.reason}"
+
+
+def _done(done: Done) -> Iterator[str]:
+    changes = "; ".join(change(edit) for edit in done.edits)
+    yield f"  {done.finding.rule.code}  {changes}"
+    if not done.fix.safe:
+        yield f"          unsafe: {done.fix.title}"
+
+
+def change(edit: Edit) -> str:
+    """One edit in words."""
+    from mbpack.config.spelling import word
+
+    if edit.op == "delete":
+        return f"{edit.key} removed"
+    if edit.op == "rename":
+        return f"{edit.key} renamed to {edit.to}"
+    return f"{edit.key}: {word(edit.value)}"
+
+
+def _waiting(mended: Mended) -> int:
+    """Fixes that only wait for ``--unsafe-fixes``."""
+    manual = {id(entry.finding) for entry in mended.manual}
+    return sum(id(finding) not in manual for finding in fixable(mended.after, True))
+
+
+def changed_arguments(mended: Mended) -> Sequence[str]:
+    """The KEY=VALUE arguments as they should be, in order; empty where none changed."""
+    return mended.state.overrides if mended.state.overrides != mended.start.overrides else ()
