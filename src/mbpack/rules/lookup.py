@@ -22,6 +22,7 @@ OVERLAP = "overlap_moe_expert_parallel_comm"
 VARIANT = "model.experimental_attention_variant"
 SWITCH, SPECS = "dataset.enable_offline_packing", "dataset.offline_packing_specs"
 IN_BATCH = "dataset.enable_in_batch_packing"
+_SWITCHES = {GLOBAL_BATCH: "dataset.enable_global_batch_packing", ENERGON: "dataset.packing_buffer_size"}
 
 
 def step_of(run: Run) -> str:
@@ -107,8 +108,13 @@ def sample_multiple(run: Run) -> int:
 
 
 def foreign(run: Run, key: str) -> Setting | None:
-    """What the user wrote under a key that its class does not have, None when there is no such entry."""
-    return next((found.setting for found in unknown_keys(run.settings) if found.path == key), None)
+    """What the user wrote under a section's key that its class does not have, None when there is no such entry."""
+    section, _, name = key.partition(".")
+    for layer in run.settings.layers:
+        holder = layer.root.value.get(section) if isinstance(layer.root.value, dict) else None
+        if holder is not None and isinstance(holder.value, dict) and name in holder.value:
+            return next((found.setting for found in unknown_keys(run.settings) if found.path == key), None)
+    return None
 
 
 def packing_key(run: Run) -> str:
