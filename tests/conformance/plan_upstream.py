@@ -40,9 +40,7 @@ def pack_cases(release: str, number: int, seed: int = 0) -> list[dict[str, Any]]
     cases = []
     for place in range(number):
         size = draw.choice((8, 37, 64, 100, 256, 512, 1000, 2048, 8192))
-        lengths = [
-            _length(draw, size, draw.choice("flat log half third tiny".split())) for _ in range(draw.randint(1, 800))
-        ]
+        lengths = [_length(draw, size, draw.choice("flat log half third tiny".split())) for _ in range(draw.randint(1, 800))]
         histogram = [0] * (size + 1)
         for length in lengths:
             histogram[length] += 1
@@ -78,9 +76,7 @@ def prepare_cases(release: str, number: int, seed: int = 0) -> list[dict[str, An
                 "multiple": draw.choice((1, 1, 1, 2, 8, 12)),
                 "pack_size": size,
                 "seed": draw.randint(0, 2**32 - 1),
-                "lengths": [
-                    max(1, _length(draw, reach, draw.choice(("flat", "log")))) for _ in range(draw.randint(1, 60))
-                ],
+                "lengths": [max(1, _length(draw, reach, draw.choice(("flat", "log")))) for _ in range(draw.randint(1, 60))],
             }
         )
     return cases
@@ -118,9 +114,7 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
     if case["kind"] == "pack":
         rows = Histogram.of_counts(range(len(case["histogram"])), case["histogram"], "runtime")
         made = {
-            "first_fit_shuffle": shuffled_first_fit(
-                rows.lengths, rows.counts, case["pack_size"], Shuffler(case["seed"])
-            ),
+            "first_fit_shuffle": shuffled_first_fit(rows.lengths, rows.counts, case["pack_size"], Shuffler(case["seed"])),
             "first_fit_decreasing": first_fit_decreasing(rows.lengths, rows.counts, case["pack_size"]),
         }
         return {name: _answer(packs, rows.longest) for name, packs in made.items()}
@@ -172,9 +166,7 @@ def main() -> None:
             for case in cases:
                 if case["kind"] == "pack":  # sparse, to keep the file small
                     case["histogram"] = [[length, rows] for length, rows in enumerate(case["histogram"]) if rows]
-                stream.write(
-                    (json.dumps({**case, "expect": answers[case["id"]]}, separators=(",", ":")) + "\n").encode()
-                )
+                stream.write((json.dumps({**case, "expect": answers[case["id"]]}, separators=(",", ":")) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -56,9 +56,7 @@ def lengths(
     from mbpack.plan._optional import PlanError
 
     try:
-        options = reading_options(
-            column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers
-        )
+        options = reading_options(column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers)
         return _lengths(files, output, force, options)
     except PlanError as error:
         print(f"mbpack lengths: {error}", file=sys.stderr)

@@ -83,9 +83,7 @@ def plan(
     from mbpack.plan._optional import PlanError
 
     try:
-        options = reading_options(
-            column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers
-        )
+        options = reading_options(column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers)
         if write_to is not None:
             check_target(write_to, force)
         wanted = Simulations(_modes(mode), mbs, samples_per_step, _numbers("--buffer", buffer), visual_tokens, patch)

@@ -29,9 +29,7 @@ def optional(module: str, extra: str, purpose: str) -> Any:
         return import_module(module)
     except ImportError:
         package = module.split(".")[0]
-        raise MissingExtraError(
-            f"{purpose} needs {package}, which is not installed: pip install 'mbpack[{extra}]'"
-        ) from None
+        raise MissingExtraError(f"{purpose} needs {package}, which is not installed: pip install 'mbpack[{extra}]'") from None
 
 
 def numpy() -> Any:

@@ -14,9 +14,7 @@ def as_answers(plan: Plan, choose: int | None = None) -> str:
     """
     wanted = choose if choose is not None else plan.recommendation.pack_size
     if wanted is None:
-        raise PlanError(
-            "--write: no candidate can run, so there is nothing to write; --choose N takes one all the same"
-        )
+        raise PlanError("--write: no candidate can run, so there is nothing to write; --choose N takes one all the same")
     chosen = next((one for one in plan.candidates if one.pack_size == wanted), None)
     if chosen is None:
         tried = ", ".join(str(one.pack_size) for one in plan.candidates)

@@ -206,9 +206,7 @@ def choose_batch(pack_size: int, setup: Setup, slots: int | None) -> Batch:
     return Batch(gbs, gbs * pack_size, microbatches, note)
 
 
-def _candidate(
-    rows: Histogram, pack_size: int, setup: Setup, slots: int | None, shufflers: Sequence[Shuffler]
-) -> Candidate:
+def _candidate(rows: Histogram, pack_size: int, setup: Setup, slots: int | None, shufflers: Sequence[Shuffler]) -> Candidate:
     multiple = setup.pad_multiple()
     row_cap = min(pack_size, setup.max_single) if setup.max_single is not None else pack_size
     mapped = map_rows(rows, setup.version.release, setup.schema, row_cap, multiple.value, pack_size)
@@ -261,9 +259,7 @@ def pack_mapped(mapped: Mapped, pack_size: int, batch: Batch, setup: Setup, shuf
         attention_pairs=pairs,
         attention_share=100.0 * pairs / (packs * pack_size * (pack_size + 1) / 2),
         steps_per_epoch=steps_per_epoch(packs, gbs, keeps_last=False),
-        steps_num_epochs=steps_per_epoch(packs, gbs, keeps_last=True)
-        if setup.version.release >= releases.R06
-        else None,
+        steps_num_epochs=steps_per_epoch(packs, gbs, keeps_last=True) if setup.version.release >= releases.R06 else None,
     )
 
 

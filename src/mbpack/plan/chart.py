@@ -52,9 +52,7 @@ def terminal_chart(histogram: Histogram, packs: Sequence[int], unicode: bool) ->
     for bucket in found:
         mark = " < pack" if bucket.limit in packs else ""
         bar = _bar(bucket.rows_share / widest * _BAR if widest else 0, unicode)
-        lines.append(
-            f"  {bucket.limit:>12,}   {bar:<{_BAR + 4}} {bucket.rows_share:>8.1f}% {bucket.tokens_share:>8.1f}%{mark}"
-        )
+        lines.append(f"  {bucket.limit:>12,}   {bar:<{_BAR + 4}} {bucket.rows_share:>8.1f}% {bucket.tokens_share:>8.1f}%{mark}")
     return lines
 
 
@@ -93,9 +91,7 @@ def plot(histogram: Histogram, candidates: Sequence[Candidate], path: str) -> No
     left.legend()
     names = [f"{candidate.pack_size:,}" for candidate in candidates]
     right.plot(names, [candidate.kept_share for candidate in candidates], "o-", label="tokens kept")
-    right.plot(
-        names, [candidate.packed.fill if candidate.packed else None for candidate in candidates], "s--", label="fill"
-    )
+    right.plot(names, [candidate.packed.fill if candidate.packed else None for candidate in candidates], "s--", label="fill")
     right.set_xlabel("pack length (tokens)")
     right.set_ylabel("%")
     right.legend()

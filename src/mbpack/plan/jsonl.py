@@ -148,13 +148,14 @@ def count_chunk(chunk: Chunk, plan: Plan, counter: Counter | None) -> list[int]:
         try:
             values = [row[field] for field in fields] if fields else [row]
         except (TypeError, KeyError, IndexError):
-            raise PlanError(f"{place}: no field {fields[0]!r} in this row") from None
+            lacking = next((field for field in fields if not isinstance(row, dict) or field not in row), fields[0])
+            raise PlanError(f"{place}: no field {lacking!r} in this row") from None
         value = values[0]
         if kind == "number" and type(value) is int and 0 <= value < 1 << 40:
             lengths.append(value)
         elif kind == "tokens" and isinstance(value, list):
             lengths.append(len(value))
-        elif counter is not None and all(isinstance(item, str) for item in values):
+        elif counter is not None and kind in ("pair", "text") and all(isinstance(item, str) for item in values):
             lengths.append(counter.pair(*values) if kind == "pair" else counter.text(value))
         elif counter is not None and kind == "chat" and isinstance(value, list):
             try:

@@ -149,9 +149,7 @@ def _check_batch(gbs: int, mbs: int, dp: int) -> None:
         raise PlanError(str(error)) from None
 
 
-def in_batch(
-    histogram: Histogram, row_cap: int, mbs: int, gbs: int, dp: int, multiple: int = 1, seed: int = 0
-) -> InBatch:
+def in_batch(histogram: Histogram, row_cap: int, mbs: int, gbs: int, dp: int, multiple: int = 1, seed: int = 0) -> InBatch:
     """Simulate in-batch packing; rows are cut at ``row_cap``.
 
     Raises:
@@ -266,9 +264,7 @@ def _blockwise_first_fit_decreasing(blocks: Any, capacity: int) -> Any:
     return opened
 
 
-def global_batch(
-    histogram: Histogram, capacity: int, gbs: int, dp: int, multiple: int = 1, seed: int = 0
-) -> GlobalBatch:
+def global_batch(histogram: Histogram, capacity: int, gbs: int, dp: int, multiple: int = 1, seed: int = 0) -> GlobalBatch:
     """Simulate ``dp_balanced``: samples in stream order into packs of ``capacity`` tokens, next-fit.
 
     The number of packs is raised to a multiple of DP by giving samples from the last packs a pack of their own.
@@ -353,9 +349,7 @@ def dynamic_cp(
         number, imbalance = _longest_first(sorted(step.tolist(), reverse=True), max_seqlen_per_rank, pool, multiple)
         microbatches.append(number)
         imbalances.append(imbalance)
-    return DynamicCP(
-        max_seqlen_per_rank, pool, multiple, groups, _mean(microbatches), _mean(imbalances), rows.rows - kept.rows
-    )
+    return DynamicCP(max_seqlen_per_rank, pool, multiple, groups, _mean(microbatches), _mean(imbalances), rows.rows - kept.rows)
 
 
 def _ranks_needed(lengths: Any, per_rank: int) -> Any:

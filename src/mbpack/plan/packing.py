@@ -121,11 +121,13 @@ def shuffled_first_fit(lengths: IntArray, counts: IntArray, capacity: int, shuff
     return Packs(capacity, used, np.asarray(samples, dtype=np.int64), np.ones(len(used), dtype=np.int64))
 
 
-def first_fit_decreasing(lengths: IntArray, counts: IntArray, capacity: int) -> Packs:
+def first_fit_decreasing(lengths: IntArray, counts: IntArray, capacity: int, max_samples: int | None = None) -> Packs:
     """First-fit-decreasing, exact, from the histogram: the cost depends on the distinct lengths, not on the samples.
 
     First-fit over a decreasing order fills one pack after the other with the longest sample that still fits; the same
     filling repeats as long as every length it uses is in supply, so identical packs are emitted at once.
+    ``max_samples`` limits the samples of a pack (empty ones do not count): with it this is the longest-pack-first
+    histogram packing of Krell et al., whose published results it reproduces.
 
     Raises:
         PlanError: as :func:`shuffled_first_fit`.
@@ -135,7 +137,7 @@ def first_fit_decreasing(lengths: IntArray, counts: IntArray, capacity: int) -> 
     zeros = int(counts[0]) if lengths[0] == 0 else 0
     if zeros:
         lengths, counts = lengths[1:], counts[1:]
-    used, samples, times = _decreasing(lengths, counts, capacity)
+    used, samples, times = _decreasing(lengths, counts, capacity, max_samples or _NEVER)
     if zeros and not used:
         used, samples, times = [0], [zeros], [1]
     elif zeros:  # zero-length samples come last and go into the first pack: split it off from its likes
@@ -273,10 +275,8 @@ def _first_fit(order: IntArray, capacity: int, smallest: int, threshold: int) ->
                 if item < crowded:
                     size = (item >> bits) + 1
                     entry, room = crowd.first(size)
-                    if numbers:
-                        rival = numbers[0]
-                    else:
-                        rival = opened - (4 if item < a else 3 if item < b else 2 if item < c else 1)
+                    newest = 4 if item < a else 3 if item < b else 2 if item < c else 1
+                    rival = numbers[0] if numbers else opened - newest
                     if entry < rival << bits:
                         crowd.pop(room)
                         room -= size
@@ -349,8 +349,8 @@ def _first_fit(order: IntArray, capacity: int, smallest: int, threshold: int) ->
     return packs >> bits, packs & mask
 
 
-def _decreasing(lengths: IntArray, counts: IntArray, capacity: int) -> tuple[list[int], list[int], list[int]]:
-    """Tokens, samples and multiplicity of the packs of first-fit-decreasing; lengths >= 1."""
+def _decreasing(lengths: IntArray, counts: IntArray, capacity: int, most: int) -> tuple[list[int], list[int], list[int]]:
+    """Tokens, samples and multiplicity of the packs of first-fit-decreasing; lengths >= 1, ``most`` samples a pack."""
     np = numpy()
     size: list[int] = lengths[::-1].tolist()
     left: list[int] = counts[::-1].tolist()
@@ -367,14 +367,15 @@ def _decreasing(lengths: IntArray, counts: IntArray, capacity: int) -> tuple[lis
             head = alive[head]
         if head == kinds:
             return used, samples, times
-        room = capacity
+        room, places = capacity, most
         repeat = _NEVER
         filling: list[tuple[int, int]] = []
         kind = head
-        while kind < kinds:
+        while kind < kinds and places:
             supply = left[kind]
-            take = min(room // size[kind], supply)
+            take = min(room // size[kind], supply, places)
             filling.append((kind, take))
+            places -= take
             room -= take * size[kind]
             repeat = min(repeat, supply // take)
             kind = max(fits[room], kind + 1)

@@ -50,9 +50,7 @@ def recommend(candidates: Sequence[Candidate]) -> Recommendation:
         reasons.append(f"{longer[0].pack_size} would keep {gain:.1f}% more")
     saved = packed.packs - packed.ffd_packs
     if saved > 0:
-        reasons.append(
-            f"a better packer could save {saved:,} pack{'s' if saved > 1 else ''} ({100 * saved / packed.packs:.1f}%)"
-        )
+        reasons.append(f"a better packer could save {saved:,} pack{'s' if saved > 1 else ''} ({100 * saved / packed.packs:.1f}%)")
     return Recommendation(chosen.pack_size, tuple(reasons))
 
 

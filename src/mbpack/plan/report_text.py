@@ -171,7 +171,7 @@ def _settings(plan: Plan, chosen: Candidate) -> str:
 
 def _wrapped(text: str, indent: str, style: str, first: str | None = None) -> Iterator[Line]:
     start = indent if first is None else first
-    for line in textwrap.wrap(text, _WIDTH, initial_indent=start, subsequent_indent=indent):
+    for line in textwrap.wrap(text, _WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False):
         yield line, style
 
 

@@ -84,9 +84,7 @@ class Mapped:
         return int(self.lengths[-1]) if len(self.lengths) else 0
 
 
-def map_rows(
-    histogram: Histogram, release: Release, schema: Schema, row_cap: int, multiple: int, pack_size: int
-) -> Mapped:
+def map_rows(histogram: Histogram, release: Release, schema: Schema, row_cap: int, multiple: int, pack_size: int) -> Mapped:
     """Map every row to the sample that ``release`` packs.
 
     Args:
@@ -173,9 +171,7 @@ def map_rows(
     counts, real, runtime = counts[~too_long], real[~too_long], runtime[~too_long]
     packed = Histogram.of_counts(runtime, counts, "runtime")
     if crash is None and packed.rows == 0:
-        crash = Crash(
-            "gbs/not-enough-rows", "no row is left to pack: preparation fails", rows.rows, rows.tokens, without=False
-        )
+        crash = Crash("gbs/not-enough-rows", "no row is left to pack: preparation fails", rows.rows, rows.tokens, without=False)
     real_tokens = int((np.maximum(real, 0) * counts).sum())
     return Mapped(
         packed.lengths,
