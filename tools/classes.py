@@ -97,7 +97,6 @@ def collect(seen: Iterable[Any]) -> dict[str, Any]:
         "dataset_fields": _union(classes, "dataset"),
         "enums": _enums(named.values()),
         "mixed_precision": _mixed_precision(),
-        "nightly": {},
         "aliases": _aliases(short),
         "modules": front_coded(module_names("megatron.bridge")),
     }

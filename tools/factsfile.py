@@ -76,6 +76,15 @@ def write_schema(path: Path, dump: Mapping[str, Any]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def nightly_of(path: Path) -> dict[str, Any]:
+    """The documented additions of nightly that an existing schema file carries; none where there is no file."""
+    if not path.exists():
+        return {}
+    line = next(x for x in path.read_text(encoding="utf-8").splitlines() if x.startswith(".nightly\t"))
+    found: dict[str, Any] = json.loads(line.partition("\t")[2])
+    return found
+
+
 def write_recipes(path: Path, dump: Mapping[str, Any]) -> None:
     """Write `recipes-<release>.tsv`. `dump` has release, packages, aliases, recipes (name -> path -> value).
 

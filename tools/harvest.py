@@ -1,63 +1,64 @@
 #!/usr/bin/env python3
-"""Harvest the facts of an installed Megatron-Bridge release into mbpack's data files.
+"""Harvest the facts of a Megatron-Bridge release into mbpack's data files.
 
-usage: python tools/harvest.py [--data DIR] [--dump FILE] [--hub MODULE] [--gpu H100]
+usage: python tools/harvest.py RELEASE [--data DIR] [--dump FILE] [--gpu H100]
 
-Run it with a Python in which `megatron.bridge` can be imported (see tools/README.md). It reads the classes by
-reflection, calls every recipe function, and writes `schema-<release>.tsv` and `recipes-<release>.tsv`, with the package
-versions stamped in. `--hub` names a module whose `install()` makes Hugging Face configurations available offline.
+RELEASE ("0.6", or a patch release) must be set up by `python -m tests.conformance.real setup DIR RELEASE`; this script
+starts itself again inside that environment. There it reads the classes by reflection, calls every recipe function, and
+writes `schema-<release>.tsv` and `recipes-<release>.tsv`, with the package versions stamped in.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import importlib.metadata
 import io
 import json
 import logging
 import os
+import subprocess
 import sys
 import time
-import types
+import typing
 import warnings
 from pathlib import Path
 from typing import Any
 
-import classes
-import factsfile
-import recipe_calls
-
-CARDS = Path(__file__).with_name("model_cards.json")
-#: compute capability and name per GPU; a few recipes and checks ask for them
-GPUS = {
-    "A100": (8, 0, "NVIDIA A100-SXM4-80GB"),
-    "H100": (9, 0, "NVIDIA H100 80GB HBM3"),
-    "B200": (10, 0, "NVIDIA B200"),
-    "GB200": (10, 0, "NVIDIA GB200"),
-}
+HERE = Path(__file__).resolve().parent
+CARDS = HERE / "model_cards.json"
+#: the real packages, and stand-ins for the libraries that need CUDA
+REAL = HERE.parent / "tests" / "conformance" / "real"
 
 
-def pretend_gpu(name: str) -> None:
-    """Let torch report a GPU's properties, without one."""
-    import torch
+def enter(release: str) -> None:
+    """Run this script again with the packages of a release."""
+    sys.path.insert(0, str(HERE.parent))
+    from tests.conformance.real import environments
 
-    major, minor, full = GPUS[name]
-    properties = types.SimpleNamespace(name=full, major=major, minor=minor, total_memory=80 * 2**30, multi_processor_count=132)
-    torch.cuda.get_device_properties = lambda device=None: properties
-    torch.cuda.get_device_capability = lambda device=None: (major, minor)
-    torch.cuda.get_device_name = lambda device=None: full
+    try:
+        python, packages, transformer_engine = environments.find(release)
+    except environments.EnvironmentMissing as error:
+        sys.exit(str(error))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, [*packages, HERE, REAL]))
+    environment.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", OMP_NUM_THREADS="1", WORLD_SIZE="1")
+    inside = [str(python), __file__, *sys.argv[1:], "--inside", transformer_engine]
+    sys.exit(subprocess.run(inside, env=environment).returncode)
 
 
-def harvest(hub: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def harvest() -> tuple[dict[str, Any], dict[str, Any]]:
     """The schema dump and the recipe dump of the installed release."""
+    import classes
+    import offline_models
+    import recipe_calls
+
     versions = {p: importlib.metadata.version(p) for p in ("megatron-bridge", "megatron-core")}
     release = ".".join(versions["megatron-bridge"].split(".")[:2])
     failed = classes.import_everything("megatron.bridge")
     for module, error in failed.items():
         print(f"not importable: {module}: {error}", file=sys.stderr)
-    calls = recipe_calls.Calls(importlib.import_module(hub) if hub else None, json.loads(CARDS.read_text(encoding="utf-8")))
+    calls = recipe_calls.Calls(offline_models, json.loads(CARDS.read_text(encoding="utf-8")))
     found = recipe_calls.find()
     results = {}
     for name, (function, perf) in found.items():
@@ -80,23 +81,31 @@ def harvest(hub: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def main() -> None:
     """Command line."""
-    here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=here.parent / "src/mbpack/facts/data")
-    parser.add_argument("--dump", type=Path, help="also write everything as one JSON file, for diff_releases.py")
-    parser.add_argument("--hub", help="module whose install() provides Hugging Face configurations offline")
-    parser.add_argument("--gpu", default="H100", choices=GPUS)
+    parser.add_argument("release")
+    parser.add_argument("--data", type=Path, default=HERE.parent / "src/mbpack/facts/data")
+    parser.add_argument("--dump", type=Path, help="also write everything as one JSON file")
+    parser.add_argument("--gpu", default="H100", help="the GPU that recipes find: A100, H100, B200, GB200 ...")
+    parser.add_argument("--inside", metavar="TE", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    os.environ.setdefault("WORLD_SIZE", "1")
+    if arguments.inside is None:
+        enter(arguments.release)
+    import factsfile
+    import standins
+
+    if not hasattr(typing, "override"):  # the packages ask for Python 3.12; this is all they need of it
+        typing.override = lambda method: method  # type: ignore[attr-defined]
+    standins.install(arguments.inside)
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
-    pretend_gpu(arguments.gpu)
+    standins.pretend_gpu(arguments.gpu)
     with contextlib.redirect_stdout(io.StringIO()):
-        schema, recipes = harvest(arguments.hub)
+        schema, recipes = harvest()
     if arguments.dump:
         arguments.dump.write_text(json.dumps({"schema": schema, "recipes": recipes}, indent=1), encoding="utf-8")
     release = schema["release"]
-    factsfile.write_schema(arguments.data / f"schema-{release}.tsv", schema)
+    target = arguments.data / f"schema-{release}.tsv"
+    factsfile.write_schema(target, {**schema, "nightly": factsfile.nightly_of(target)})
     factsfile.write_recipes(arguments.data / f"recipes-{release}.tsv", recipes)
     print(f"{release} ({schema['packages']}): {len(schema['classes'])} classes, {len(recipes['recipes'])} recipes")
 

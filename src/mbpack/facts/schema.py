@@ -220,9 +220,7 @@ class Schema:
 
     @functools.cached_property
     def _aliases(self) -> Mapping[str, str]:
-        return {
-            f"{module}.{name}": cls for module, names in self._meta("aliases").items() for name, cls in names.items()
-        }
+        return {f"{module}.{name}": cls for module, names in self._meta("aliases").items() for name, cls in names.items()}
 
     @functools.cached_property
     def _any_model(self) -> frozenset[str]:

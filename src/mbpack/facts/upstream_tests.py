@@ -84,8 +84,7 @@ _TESTS = (
     ),
     _Test(
         _CONFIG,
-        "packed_sequence or enable_in_batch_packing or offline_and_in_batch_packing_are_mutually_exclusive"
-        f" or {_COMMON}",
+        f"packed_sequence or enable_in_batch_packing or offline_and_in_batch_packing_are_mutually_exclusive or {_COMMON}",
         {"0.6": 26, "0.7": 26},
         _PACKED | {CONTEXT_PARALLEL},
         "validation of packing, batch sizes and context parallelism",
