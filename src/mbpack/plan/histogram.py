@@ -137,13 +137,18 @@ class Histogram:
         """Mean row length in tokens; 0 without rows."""
         return self.tokens / self.rows if self.rows else 0.0
 
-    def percentile(self, share: float) -> int:
-        """The smallest length that at least ``share`` percent of the rows do not exceed; 0 without rows."""
+    def percentile(self, share: float) -> float:
+        """Percentile of the row lengths as numpy computes it (linear between neighbours); 0 without rows."""
         np = numpy()
         if not len(self.lengths):
-            return 0
-        rank = max(1, int(np.ceil(share / 100 * self.rows)))
-        return int(self.lengths[int(np.searchsorted(np.cumsum(self.counts), rank))])
+            return 0.0
+        place = share / 100 * (self.rows - 1)
+        below = int(place)
+        ends = np.cumsum(self.counts)
+        low, high = (
+            int(self.lengths[np.searchsorted(ends, min(rank, self.rows - 1), side="right")]) for rank in (below, below + 1)
+        )
+        return low + (place - below) * (high - low)
 
     def stored(self) -> Histogram:
         """The same rows in stored lengths: runtime lengths are one shorter, because labels are the inputs shifted."""

@@ -48,8 +48,8 @@ def head_line(rows: Any) -> str:
     """Rows and lengths in one line."""
     kind = "" if rows.counted == "stored" else ", runtime lengths"
     return (
-        f"{rows.rows:,} rows, {thousands(rows.tokens)} tokens (mean {rows.mean:,.0f}, median {rows.percentile(50):,}, "
-        f"p99 {rows.percentile(99):,}, max {rows.longest:,}{kind})"
+        f"{rows.rows:,} rows, {thousands(rows.tokens)} tokens (mean {rows.mean:,.0f}, median {rows.percentile(50):,.0f}, "
+        f"p99 {rows.percentile(99):,.0f}, max {rows.longest:,}{kind})"
     )
 
 
