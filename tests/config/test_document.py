@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mbpack.config import composer
 from mbpack.config.document import MISSING, Document, Interpolation, Item, Problem, Span, parse, walk
 from tests.config.config_oracle import examples
 from tests.config.config_texts import damaged, dumped, texts
@@ -314,3 +317,19 @@ def test_comments_of_an_unreadable_file() -> None:
 
 def test_no_comments() -> None:
     assert list(parse("a: 1\n").comments()) == []
+
+
+# ---------------------------------------------------------------- without libyaml
+
+
+@examples(20)
+@given(st.one_of(texts(), damaged()))
+def test_the_python_parser_gives_the_same(text: str) -> None:
+    with_libyaml = parse(text)
+    with mock.patch.object(composer, "CParser", None):
+        without = parse(text)
+    assert repr(with_libyaml.root) == repr(without.root)
+    assert with_libyaml.problems == without.problems
+    if with_libyaml.root is not None and without.root is not None:
+        places = [[(item.span, item.key) for _, item in walk(root)] for root in (with_libyaml.root, without.root)]
+        assert places[0] == places[1]

@@ -34,7 +34,11 @@ MAX_DEPTH: Final = 80
 MAX_PYTHON_CHARS: Final = 500_000
 """Longest text given to the Python parser (about two seconds); longer ones are judged by the C parser alone."""
 
+# libyaml composes recursively, and its older versions (in PyYAML up to 6.0.3) without a limit: the C stack would overflow.
+# Brackets nest no deeper than there are brackets; a block collection starts in a column that the spaces and indicators
+# before it fill, so block collections nest no deeper than twice the longest such run.
 _MANY_BRACKETS: Final = 500
+_DEEP_BLOCK: Final = r"[ ?:-]{200}"
 _LIBYAML_DEPTH: Final = "maximum nesting depth"
 
 # Writings that libyaml reads differently: tabs as separators, a byte order mark inside, tags, `|#`, `?` inside
@@ -100,7 +104,7 @@ def compose(text: str) -> Node | None:
     """
     if CParser is None or _reads_differently(text):
         return _compose_python(text)
-    if text.count("[") + text.count("{") > _MANY_BRACKETS:
+    if _may_be_deep(text):
         _check_depth(text)
     try:
         node: Node | None = _CComposer(text).get_single_node()
@@ -121,6 +125,15 @@ def _reads_differently(text: str) -> bool:
     if ("!" in text or "|" in text or ">" in text or "?" in text) and re.search(_OTHER_WRITING, text):
         return True
     return "?" in text and re.search(_BRACKET, text) is not None
+
+
+def _may_be_deep(text: str) -> bool:
+    if text.count("[") + text.count("{") > _MANY_BRACKETS:
+        return True
+    if re.match(_DEEP_BLOCK, text) or re.search("\n" + _DEEP_BLOCK, text):
+        return True
+    odd_breaks = not text.isascii() and any(sign in text for sign in "\x85\u2028\u2029")
+    return odd_breaks or ("\r" in text and text.count("\r") != text.count("\r\n"))
 
 
 def _compose_python(text: str) -> Node | None:
