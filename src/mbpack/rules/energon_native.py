@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R07
 from mbpack.rules.base import DERIVED, REJECTED, Finding, Fix, Outcome, RejectingRule, Rule, set_to
-from mbpack.rules.lookup import OVERLAP, launcher_mends_loss
+from mbpack.rules.lookup import DELAYED, OVERLAP, launcher_mends_loss, overlap_off
 
 BUFFER, MBS, TRAIN_MBS = "dataset.packing_buffer_size", "dataset.micro_batch_size", "train.micro_batch_size"
 PER_TOKEN, AVERAGE = "model.calculate_per_token_loss", "ddp.average_in_collective"
@@ -329,7 +329,7 @@ class EpOverlapDisabled(Rule):
         if not run.energon_packing:
             return
         for section in ("model", "comm_overlap"):
-            for name in (OVERLAP, "delay_wgrad_compute"):
+            for name in (OVERLAP, DELAYED):
                 key = f"{section}.{name}"
                 if run.maybe(key) is True:
                     yield self.finding(
@@ -339,7 +339,7 @@ class EpOverlapDisabled(Rule):
                         f"the start-up switches {name} off: native Energon packing does not work with it",
                         why="The overlapped schedule passes neither images nor sample boundaries on.",
                         related=(BUFFER,),
-                        fix=Fix(f"{name}: false", set_to(run, (key, False)), safe=True),
+                        fix=Fix(f"{name}: false", overlap_off(run, key), safe=True),
                     )
 
 

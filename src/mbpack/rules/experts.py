@@ -248,7 +248,7 @@ class TpWithoutSp(Rule):
             f"experts with tensor parallel {run.tp} need sequence_parallel: true",
             why="Megatron-Core's expert layer stops at the first training step without it.",
             related=(TP, SP, EXPERTS),
-            fix=Fix("sequence_parallel: true", set_to(run, (SP, True))),
+            fix=Fix("sequence_parallel: true; a row's width must then divide by CP x TP", set_to(run, (SP, True))),
         )
 
 

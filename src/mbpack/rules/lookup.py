@@ -14,11 +14,11 @@ from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hard_blocks import belongs, is_hybrid_class, launcher_step, step_name
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, OFFLINE
 from mbpack.facts.releases import NIGHTLY, R06, R07
-from mbpack.rules.base import Fix, set_to
+from mbpack.rules.base import Edit, Fix, set_to
 
 #: Dataset kinds that can hold images.
 VLM_KINDS = (DatasetKind.DIRECT_HF, DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
-OVERLAP = "overlap_moe_expert_parallel_comm"
+OVERLAP, DELAYED = "overlap_moe_expert_parallel_comm", "delay_wgrad_compute"
 VARIANT = "model.experimental_attention_variant"
 SWITCH, SPECS = "dataset.enable_offline_packing", "dataset.offline_packing_specs"
 IN_BATCH = "dataset.enable_in_batch_packing"
@@ -84,6 +84,13 @@ def overlap_key(run: Run) -> str | None:
     return key if run.flag(key) else None
 
 
+def overlap_off(run: Run, key: str) -> tuple[Edit, ...]:
+    """Edits that switch an overlap off, and with it what needs the overlap."""
+    section = key.partition(".")[0]
+    keys = [f"{section}.{name}" for name in (OVERLAP, DELAYED)]
+    return set_to(run, *((name, False) for name in keys if name == key or run.maybe(name) is True))
+
+
 def uses_megatron_fsdp(run: Run) -> bool:
     """Whether Megatron-FSDP shards the model; either section can ask for it."""
     return run.flag("ddp.use_megatron_fsdp") or run.flag("dist.use_megatron_fsdp")
@@ -121,9 +128,7 @@ def packing_key(run: Run) -> str:
     """The key that switches the packing of a run on."""
     if run.mode is OFFLINE:
         return SWITCH if run.release >= R06 else f"{SPECS}.packed_sequence_size"
-    return {GLOBAL_BATCH: "dataset.enable_global_batch_packing", ENERGON: "dataset.packing_buffer_size"}.get(
-        run.mode, IN_BATCH
-    )
+    return {GLOBAL_BATCH: "dataset.enable_global_batch_packing", ENERGON: "dataset.packing_buffer_size"}.get(run.mode, IN_BATCH)
 
 
 def unpack(run: Run) -> Fix:

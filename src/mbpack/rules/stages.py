@@ -9,8 +9,8 @@ from mbpack.config.settings import Unknown
 from mbpack.facts import formulas
 from mbpack.facts.modes import IN_BATCH as IN_BATCH_MODE
 from mbpack.facts.releases import R07
-from mbpack.rules.base import CRASH_DATA, SILENT, WASTE, Finding, Fix, Rule, set_to
-from mbpack.rules.lookup import is_hybrid, overlap_key, packing_key, step_of
+from mbpack.rules.base import CRASH_DATA, SILENT, WASTE, Finding, Fix, Rule
+from mbpack.rules.lookup import is_hybrid, overlap_key, overlap_off, packing_key, step_of
 
 PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
 LAYERS = "model.num_layers"
@@ -111,7 +111,7 @@ class EpOverlapDropsPacked(Rule):
             f"{key.rpartition('.')[2]} builds its schedule without the boundaries of packed samples",
             why="Attention runs across samples without a message.",
             related=(packing_key(run),),
-            fix=Fix("overlap_moe_expert_parallel_comm: false", set_to(run, (key, False)), safe=True),
+            fix=Fix("overlap_moe_expert_parallel_comm: false", overlap_off(run, key), safe=True),
         )
 
 
