@@ -263,9 +263,7 @@ def _mapping(draw: st.DrawFn, indent: int, depth: int, bad: bool) -> list[str]:
             parts.append(draw(st.sampled_from(("# note\n", "\n", "      # note\n"))))
         kind = draw(st.integers(0, 24))
         if kind == 0:
-            merged = draw(
-                st.sampled_from(("*m", "*m", "{a: 1, bb: 2}", "[*m, {cc: 3}]", *(("3", "[1]") if bad else ())))
-            )
+            merged = draw(st.sampled_from(("*m", "*m", "{a: 1, bb: 2}", "[*m, {cc: 3}]", *(("3", "[1]") if bad else ()))))
             parts += [" " * indent, "<<: ", merged, "\n"]
             continue
         if bad and kind == 1:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import assume, given
+from omegaconf import OmegaConf
 
 from mbpack.config.document import parse
 from tests.config.config_oracle import REFUSED, examples, our_reading, read_text, same
@@ -124,15 +127,34 @@ def test_corner_cases(text: str) -> None:
     check(text)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"a: 1\r\nb: |\r\n  x\r\n  y\r\nc: 'p\r\n  q'\r\n",
+        b"a: 1\rb: |\r  x\r  y\rc: 'p\r\r  q'\r",
+        b"\xef\xbb\xbfa: 1\n",
+        "a: \u00e9\nb: '\u65e5'\n".encode(),
+        "a: \u00e9\n".encode("latin-1"),
+        "a: 1\n".encode("utf-16"),
+        b"a: 1\n\x00",
+        b"",
+    ],
+)
+def test_files_as_bytes(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_bytes(data)
+    try:
+        theirs = OmegaConf.to_container(OmegaConf.load(path))
+    except Exception:  # UnicodeDecodeError, YAMLError
+        theirs = REFUSED
+    assert same(theirs, our_reading(parse(data)))
+
+
 # What mbpack reads differently, and why. Every difference is on purpose, and none occurs in a real configuration.
 
 
 def _differs_on_purpose(text: str) -> bool:
-    return (
-        "!!omap" in text
-        or "!!pairs" in text
-        or any(p.kind in {"merge-conflict", "too-deep"} for p in parse(text).problems)
-    )
+    return "!!omap" in text or "!!pairs" in text or any(p.kind in {"merge-conflict", "too-deep"} for p in parse(text).problems)
 
 
 def refused_here_only(text: str) -> bool:
