@@ -230,3 +230,16 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pyarrow, which is not installed: pip install 'mbpack\[parquet\]'"):
         lengths_of(target)
+
+
+@pytest.mark.parametrize("last", [{"num_tokens": 3}, {"num_tokens": "3"}, {"num_tokens": -3}, {}])
+def test_a_large_file_of_counts_takes_the_fast_way_to_the_same_result(
+    last: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbpack.plan.jsonl._LARGE", 0)
+    path = rows(*({"num_tokens": length, "text": "x"} for length in LENGTHS), last)(tmp_path)
+    if last == {"num_tokens": 3}:
+        assert lengths_of(path) == sorted([*LENGTHS, 3])
+    else:
+        with pytest.raises(PlanError, match=r"rows\.jsonl:5: "):
+            lengths_of(path)

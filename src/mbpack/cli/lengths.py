@@ -154,6 +154,18 @@ def speaks_unicode() -> bool:
 
 
 @contextmanager
+def status() -> Iterator[Callable[[str], None]]:
+    """Says on a terminal's standard error what is going on; says nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as spinner:
+        yield spinner.update
+
+
+@contextmanager
 def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on a terminal's standard error, by bytes read; nothing elsewhere."""
     if not sys.stderr.isatty():

@@ -23,6 +23,7 @@ from mbpack.cli.lengths import (
     progress_bar,
     reading_options,
     speaks_unicode,
+    status,
     write,
 )
 
@@ -220,7 +221,8 @@ def _plan(
             setup = replace(setup, schema="prompt-completion")
         elif not chats:
             assumed = (*assumed, "chat rows (--schema)")
-    candidates = evaluate(histogram, packs or DEFAULT_PACKS, setup)
+    with status() as say:
+        candidates = evaluate(histogram, packs or DEFAULT_PACKS, setup, lambda size: say(f"packing to {size}"))
     notes = tuple(note for reading in readings for note in reading.notes)
     return Plan(histogram, readings, setup, assumed, candidates, recommend(candidates), (), notes)
 

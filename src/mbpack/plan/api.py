@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mbpack.facts import releases
 from mbpack.facts.artifacts import steps_per_epoch
-from mbpack.plan.candidates import DEFAULT_SEED, Packed, Setup, choose_batch, pack_mapped
+from mbpack.plan._optional import PlanError
+from mbpack.plan.candidates import DEFAULT_SEED, Setup, choose_batch, pack_mapped
 from mbpack.plan.histogram import Histogram
 from mbpack.plan.packing import Shuffler
+from mbpack.plan.readers import Options, read_all
 from mbpack.plan.rows import Crash, Loss, Schema, map_rows
 
-__all__ = ["Crash", "Histogram", "Loss", "Packed", "PlanSummary", "summary"]
+__all__ = ["Crash", "Histogram", "Loss", "PlanError", "PlanSummary", "read_lengths", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,15 @@ class PlanSummary:
         if self.packs is None:
             return None
         return steps_per_epoch(self.packs, gbs, keeps_last=num_epochs)
+
+
+def read_lengths(paths: Sequence[str]) -> Histogram:
+    """Row lengths of some files together: everything `mbpack plan` reads, except rows of text.
+
+    Raises:
+        PlanError: one line that names the file and how to mend it.
+    """
+    return read_all(paths, Options())[0]
 
 
 def summary(

@@ -18,6 +18,7 @@ from mbpack.plan.rows import Crash, Loss, Mapped, Schema, map_rows
 
 #: Pack lengths tried when none are given, tokens.
 DEFAULT_PACKS = (2048, 4096, 8192, 16384, 32768)
+LONGEST_PACK = 1 << 21  # planning keeps a few lists of this many entries
 DEFAULT_SEED = 1234  # dataset.seed of every release
 #: Packing orders tried for releases that do not seed the generator.
 UNSEEDED_ORDERS = 3
@@ -82,6 +83,8 @@ class Setup:
         ):
             if value is not None and value < 1:
                 raise PlanError(f"{name} must be at least 1, found {value}")
+        if max(packs) > LONGEST_PACK:
+            raise PlanError(f"pack length {max(packs):,}: at most {LONGEST_PACK:,}")
         if self.token_slots is not None and self.gbs is not None:
             raise PlanError("give --token-slots or --gbs, not both: token slots = pack length x global batch")
         if not 0 <= self.seed < 1 << 32:
@@ -240,7 +243,8 @@ def pack_mapped(mapped: Mapped, pack_size: int, batch: Batch, setup: Setup, shuf
     seen = [one.count for one in made]
     capacity = packs * pack_size
     used = first.tokens
-    pairs = int((counts * lengths * (lengths + 1) // 2).sum())
+    # plain integers: long rows in large numbers overflow 64 bits
+    pairs = sum(number * length * (length + 1) // 2 for length, number in zip(lengths.tolist(), counts.tolist(), strict=True))
     gbs = batch.gbs
     return Packed(
         packs=packs,

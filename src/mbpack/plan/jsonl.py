@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+from collections import Counter as TallyOf
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from importlib import import_module
 from typing import IO, Any
 
 from mbpack.plan._optional import PlanError
@@ -22,7 +25,7 @@ CHAT_NAMES = ("messages", "conversations", "conversation")
 PAIR_NAMES = (("prompt", "completion"), ("input", "output"))
 
 _LINES = 512  # lines handed to a worker at once
-_PARALLEL = 8 << 20  # bytes above which several workers pay off
+_LARGE = 8 << 20  # bytes above which several workers, or another reader, pay off
 
 
 def read_jsonl(
@@ -32,10 +35,13 @@ def read_jsonl(
     counted: Counted,
     tokenizer: TokenizerSpec | None,
     workers: int,
+    path: str | None,
     size: int,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Histogram, str]:
     """The histogram, and what the rows were taken for. What a row holds is decided by the first one.
+
+    ``path`` names the file when the stream is a plain one: bare counts of a large file are then read in one go.
 
     Raises:
         PlanError: with the line number in front where a line is to blame.
@@ -52,13 +58,33 @@ def read_jsonl(
         )
     if plan[0] not in ("text", "pair", "chat"):
         tokenizer = None
-    total = Histogram.empty()
     kind: Counted = counted if plan[0] == "number" else "stored"
+    words = f"JSON lines, {_WORDS[plan[0]]}"
+    if plan[0] == "number" and plan[1] and path is not None and size > _LARGE:
+        quick = _quick(path, plan[1][0], kind)
+        if quick is not None:
+            return quick, words
+    tally: TallyOf[int] = TallyOf()
     for lengths, done in _counted(first, chunks, plan, tokenizer, workers, size):
-        total = Histogram.merge([total, Histogram.of_lengths(lengths)])
+        tally.update(lengths)
         if progress is not None:
             progress(done, size)
-    return Histogram(total.lengths, total.counts, kind), f"JSON lines, {_WORDS[plan[0]]}"
+    return Histogram.of_counts(list(tally.keys()), list(tally.values()), kind), words
+
+
+def _quick(path: str, field: str, counted: Counted) -> Histogram | None:
+    """One whole-number field of a large file through pyarrow; None when it is not installed or any row is unusual."""
+    try:
+        arrow, reader = import_module("pyarrow"), import_module("pyarrow.json")
+    except ImportError:
+        return None
+    schema = arrow.schema([(field, arrow.int64())])
+    options = reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    try:
+        column = reader.read_json(path, parse_options=options)[field]
+        return None if column.null_count else Histogram.of_lengths(column.to_numpy(), counted)
+    except (arrow.ArrowException, PlanError, OSError, KeyError):
+        return None  # the slow way says which line is to blame
 
 
 _WORDS = {
@@ -182,7 +208,7 @@ def _counted(
         yield from others
 
     if workers == 0:
-        workers = min(8, os.cpu_count() or 1) if tokenizer is not None and size > _PARALLEL else 1
+        workers = min(8, os.cpu_count() or 1) if tokenizer is not None and size > _LARGE else 1
     if tokenizer is None or workers == 1:
         counter = tokenizer.load() if tokenizer is not None else None
         for chunk in every():
@@ -192,7 +218,7 @@ def _counted(
     import multiprocessing
 
     tokenizer.load()  # a wrong tokenizer is reported here, once, not by every worker
-    pool = multiprocessing.get_context("spawn").Pool(workers, _start_worker, (plan, tokenizer))
+    pool = multiprocessing.get_context("spawn").Pool(workers, _enter_worker, (plan, tokenizer))
     with closing(pool):
         try:
             for lengths, done, problem in pool.imap(_work, every()):
@@ -205,6 +231,11 @@ def _counted(
 
 
 _worker: tuple[Plan, Counter] | None = None
+
+
+def _enter_worker(plan: Plan, tokenizer: TokenizerSpec) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the command, which ends its workers
+    _start_worker(plan, tokenizer)
 
 
 def _start_worker(plan: Plan, tokenizer: TokenizerSpec) -> None:

@@ -220,6 +220,7 @@ def _read_rows(source: str, stream: IO[bytes], options: Options) -> Reading:
         counted=options.counted,
         tokenizer=options.tokenizer,
         workers=options.workers,
+        path=source if _size(source) else None,
         size=_size(source),
         progress=options.progress,
     )

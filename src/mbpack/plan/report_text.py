@@ -16,6 +16,11 @@ from mbpack.plan.report_json import Plan
 #: A line and how it is shown on a terminal: a rich style, or nothing.
 Line = tuple[str, str]
 _WIDTH = 80
+_LEGEND = (
+    "fill: as upstream prints it, alignment included; kept: tokens neither cut nor dropped; align: padding inside "
+    "samples; cu_seqlens: boundaries of the fullest pack; attention: share of full rows' token pairs; FFD, bound: packs "
+    "of a better packer and of the best possible one"
+)
 
 
 def as_lines(plan: Plan, chart: bool = True, unicode: bool = True) -> list[Line]:
@@ -117,6 +122,7 @@ def _details(plan: Plan) -> Iterator[Line]:
             ]
         )
     yield from _grid(plan, head, body)
+    yield from _wrapped(_LEGEND, "  ", "dim")
 
 
 def _grid(plan: Plan, head: list[str], body: list[list[str]]) -> Iterator[Line]:
