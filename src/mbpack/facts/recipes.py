@@ -230,9 +230,8 @@ def suggest(release_name: str, text: str, n: int = 3) -> list[str]:
     import difflib
 
     known = [*_names(release_name), *_aliases(release_name)]
-    close = difflib.get_close_matches(text, known, n=4 * n, cutoff=0.6) or search(release_name, text.replace("_", " "))
-    found = dict.fromkeys(_aliases(release_name).get(name, name) for name in close)
-    return list(found)[:n]
+    found = search(release_name, text.replace("_", " ")) + difflib.get_close_matches(text, known, n=2 * n, cutoff=0.6)
+    return list(dict.fromkeys(_aliases(release_name).get(name, name) for name in found))[:n]
 
 
 def search(release_name: str, words: str) -> list[str]:

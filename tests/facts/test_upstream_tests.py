@@ -1,0 +1,75 @@
+"""The upstream pytest selections."""
+
+from __future__ import annotations
+
+import pytest
+
+from mbpack.facts.releases import RELEASES
+from mbpack.facts.upstream_tests import CORRECTED, FEATURES, commands, quoted
+
+NAMES = [release.name for release in RELEASES]
+
+
+@pytest.mark.parametrize(
+    ("release", "counts"),
+    [
+        ("0.3", [8, 14, 2]),
+        ("0.4", [8, 14, 2, 1]),
+        ("0.5", [11, 14, 2, 1]),
+        ("0.6", [19, 26, 15, 2, 29, 11, 2, 2, 13]),
+        ("0.7", [19, 26, 19, 2, 36, 19, 2, 2, 2, 13, 3, 46]),
+    ],
+)
+def test_expected_counts(release: str, counts: list[int]) -> None:
+    found = commands(release)
+    assert [s.expected for s in found if not s.gpus] == counts
+    assert [s.gpus for s in found][-1] == 2
+
+
+@pytest.mark.parametrize("release", NAMES)
+def test_commands_are_complete_and_distinct(release: str) -> None:
+    found = commands(release)
+    lines = [str(s) for s in found]
+    assert len(set(lines)) == len(lines)
+    for selection in found:
+        assert str(selection).startswith(f"uv run python -m pytest {selection.path}")
+        assert selection.path.startswith("tests/")
+        assert selection.features <= set(FEATURES)
+        assert ("-k" in str(selection)) == bool(selection.keyword)
+
+
+@pytest.mark.parametrize("release", NAMES)
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_feature_selects_what_covers_it(release: str, feature: str) -> None:
+    found = commands(release, [feature])
+    assert found
+    assert all(feature in s.features for s in found)
+    assert set(found) <= set(commands(release))
+
+
+def test_no_feature_selects_nothing() -> None:
+    assert commands("0.6", []) == []
+
+
+def test_nightly_counts_are_not_known() -> None:
+    assert all(s.expected is None for s in commands("nightly"))
+    assert [s.path for s in commands("nightly")] == [s.path for s in commands("0.7")]
+
+
+def test_offline_and_in_batch_differ() -> None:
+    offline, in_batch = commands("0.6", ["offline"]), commands("0.6", ["in_batch"])
+    assert any("test_offline" in s.path for s in offline)
+    assert not any("test_offline" in s.path for s in in_batch)
+    assert any("test_in_batch" in s.path for s in in_batch)
+
+
+def test_corrections_lead_to_selections_of_the_release() -> None:
+    for (release, published), instead in CORRECTED.items():
+        paths = {s.path for s in commands(release)}
+        assert instead in paths
+        assert published not in paths
+
+
+def test_keywords_are_quoted_for_the_shell() -> None:
+    assert quoted("a or b_c") == '"a or b_c"'
+    assert quoted("it's") != '"it\'s"'
