@@ -15,7 +15,7 @@ from mbpack.engine.check import Selection
 from mbpack.engine.doctor import Request
 from mbpack.fix.diff import unified
 from mbpack.fix.mend import Mended, mend
-from mbpack.fix.summary import changed_arguments, lines
+from mbpack.fix.summary import changed_arguments, dropped_arguments, lines
 
 
 def fix_units(
@@ -55,10 +55,13 @@ def _finish(request: Request, mended: Mended, diff: bool, backup: bool) -> int:
             _print_bytes(unified(before.path or "-", before.encode(before.text), after.encode(after.text)))
     else:
         write_all(mended, backup)
-    arguments = changed_arguments(mended)
-    stream = sys.stderr if diff or piped or arguments else sys.stdout
+    arguments = changed_arguments(mended, request.launch is None)
+    dropped = dropped_arguments(mended)
+    stream = sys.stderr if diff or piped or arguments or dropped else sys.stdout
     for line in lines(mended, "to fix" if diff else "fixed"):
         print(line, file=stream)
+    if dropped:
+        print(f"  no longer among the arguments: {' '.join(dropped)}", file=stream)
     if arguments:
         stream.flush()
         for argument in arguments:

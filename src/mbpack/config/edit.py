@@ -41,6 +41,8 @@ def set_key(document: Document, path: Sequence[str], value: Any) -> Edited:
     """
     root, names = _root(document), tuple(path)
     items = _walk(root, names)
+    if len(items) > len(names) and same(items[-1].plain, _plain(value)):
+        return Edited(document, ())
     _no_expression(document, names, items[-1] if len(items) > len(names) else None)
     wanted = _with(root.plain, names, _plain(value))
     try:

@@ -88,13 +88,17 @@ def _start(request: Request) -> State:
 def _request(request: Request, state: State, bridge: str | None = None) -> Request:
     """The request for a state. All rules run, so that nothing new stays unseen; the release stays what it was at first."""
     from mbpack.config.overrides import parse_overrides
+    from mbpack.config.shell import LaunchOverride, Word
 
-    launch = replace(request.launch, overrides=()) if request.launch is not None else None
+    launch, overrides = request.launch, state.overrides
+    if launch is not None:
+        words = (Word(text, True, False, 1, 1, 1) for text in overrides)
+        launch, overrides = replace(launch, overrides=tuple(LaunchOverride(word, word) for word in words)), ()
     flags = request.flags if bridge is None or request.flags.bridge else replace(request.flags, bridge=bridge)
     return replace(
         request,
         documents=state.documents,
-        overrides=tuple(parse_overrides(state.overrides)),
+        overrides=tuple(parse_overrides(overrides)),
         launch=launch,
         selection=Selection(),
         flags=flags,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mbpack.fix.mend import Done, Mended, fixable
 from mbpack.rules.base import Edit
@@ -55,6 +55,15 @@ def _waiting(mended: Mended) -> int:
     return sum(id(finding) not in manual for finding in fixable(mended.after, True))
 
 
-def changed_arguments(mended: Mended) -> Sequence[str]:
-    """The KEY=VALUE arguments as they should be, in order; empty where none changed."""
-    return mended.state.overrides if mended.state.overrides != mended.start.overrides else ()
+def changed_arguments(mended: Mended, all_of_them: bool) -> list[str]:
+    """The KEY=VALUE arguments as they should be: all of them in order, or those that are new or different; empty where
+    none changed."""
+    before, after = mended.start.overrides, mended.state.overrides
+    if before == after:
+        return []
+    return [argument for argument in after if all_of_them or argument not in before]
+
+
+def dropped_arguments(mended: Mended) -> list[str]:
+    """Arguments that are no longer there, also those that another one replaces."""
+    return [argument for argument in mended.start.overrides if argument not in mended.state.overrides]
