@@ -29,12 +29,27 @@ def lines(draft: Draft, packed: bool) -> Iterator[Line]:
         return
     if wanted == ATTN and packed:
         raise Refused(ATTENTION_REFUSED, "cuda_graphs")
+    _check_dropout(draft, wanted)
     if wanted == FULL_ITERATION:
         yield from _full_iteration(draft)
     else:
         yield Line(IMPL, "transformer_engine")
         yield from _scope(draft, MLP if wanted == MLP else ATTN)
     yield Line("model.use_te_rng_tracker", True, "captured graphs need it")
+
+
+def _check_dropout(draft: Draft, wanted: str) -> None:
+    """Recomputed attention inside a graph cannot draw random numbers (Megatron-Core's transformer configuration)."""
+    dropout = draft.recipe_value("model.attention_dropout", 0)
+    recomputed = draft.recipe_value("model.recompute_granularity") == "selective" and "core_attn" in (
+        draft.recipe_value("model.recompute_modules") or ["core_attn"]
+    )
+    if wanted in (FULL_ITERATION, ATTN) and dropout and recomputed:
+        raise Refused(
+            f"the recipe recomputes attention with a dropout of {dropout}, which a captured graph cannot do;"
+            " capture the MLP only (mlp) or nothing",
+            "cuda_graphs",
+        )
 
 
 def _scope(draft: Draft, name: str) -> Iterator[Line]:

@@ -12,7 +12,7 @@ from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE
 from mbpack.facts.releases import R06
 from mbpack.rules.base import Finding
 from mbpack.wizard import judge
-from mbpack.wizard.answers import CHAT, HF
+from mbpack.wizard.answers import AUTO, CHAT, HF
 from mbpack.wizard.compose import Job, compose, fixed_width_reason
 from mbpack.wizard.draft import Draft, Refused
 from mbpack.wizard.modes import Choice, choose, settled, with_release
@@ -43,9 +43,10 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be written, and everything worth telling about it."""
+    """What will be written, and everything worth telling about it. ``recommended``: nobody asked for the mode."""
 
     job: Job
+    recommended: bool
     choice: Choice
     lines: tuple[Line, ...]
     accepted: tuple[Accepted, ...]
@@ -81,7 +82,7 @@ def make_plan(draft: Draft) -> Plan:
     left = [*judge.errors(final), *judge.warnings(final)]
     if left:
         raise Refused(judge.words_of(left[0]))
-    return Plan(job, choice, tuple(lines), accepted, text, final)
+    return Plan(job, draft.get("packing") == AUTO, choice, tuple(lines), accepted, text, final)
 
 
 def _distinct(findings: list[Finding]) -> list[Finding]:

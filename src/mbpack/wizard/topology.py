@@ -87,6 +87,7 @@ def communication_lines(draft: Draft, packed: bool) -> Iterator[Line]:
         rows = "packed rows of this attention" if packed else "this attention"
         yield Line(COMM_TYPE, chosen, f"the exchange that {rows} works with")
     yield from _overlap_lines(draft, packed)
+    yield from _deferral_lines(draft)
 
 
 def _overlap_lines(draft: Draft, packed: bool) -> Iterator[Line]:
@@ -100,6 +101,15 @@ def _overlap_lines(draft: Draft, packed: bool) -> Iterator[Line]:
             delay = f"{section}.delay_wgrad_compute"
             if draft.recipe_value(delay) is True:
                 yield Line(delay, False, "only works with that overlap")
+
+
+def _deferral_lines(draft: Draft) -> Iterator[Line]:
+    """Deferred embedding gradients need a pipeline to hide in."""
+    for section in ("model", "comm_overlap"):
+        key = f"{section}.defer_embedding_wgrad_compute"
+        if draft.pp == 1 and draft.recipe_value(key) is True:
+            yield Line(key, False, "needs pipeline parallelism")
+            yield Line(f"{section}.wgrad_deferral_limit", 0)
 
 
 def loss_lines(draft: Draft, always: bool) -> Iterator[Line]:

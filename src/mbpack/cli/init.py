@@ -1,0 +1,71 @@
+"""`mbpack init`: the wizard that writes a packing configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+_MODES = "auto, offline, in_batch, energon, global_batch or none"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("init")(init)
+
+
+def init(
+    bridge: Annotated[Optional[str], typer.Option(help="Megatron-Bridge release, such as 0.6.")] = None,
+    recipe: Annotated[Optional[str], typer.Option(help="Recipe to start from.")] = None,
+    family: Annotated[Optional[str], typer.Option(help="Model family instead of a recipe, such as qwen3.")] = None,
+    workload: Annotated[Optional[str], typer.Option(help="sft, lora, dora or pretrain.")] = None,
+    modality: Annotated[Optional[str], typer.Option(help="text or vlm.")] = None,
+    data: Annotated[Optional[str], typer.Option(help="jsonl, chat, hf, energon or indexed.")] = None,
+    data_path: Annotated[Optional[str], typer.Option(help="Folder, file or dataset name.")] = None,
+    checkpoint: Annotated[Optional[str], typer.Option(help="Megatron checkpoint of the base model.")] = None,
+    gpus: Annotated[Optional[str], typer.Option(help="GPUs in all.")] = None,
+    tp: Annotated[Optional[str], typer.Option(help="Tensor parallel size.")] = None,
+    pp: Annotated[Optional[str], typer.Option(help="Pipeline parallel size.")] = None,
+    vpp: Annotated[Optional[str], typer.Option(help="Virtual pipeline size, or none.")] = None,
+    cp: Annotated[Optional[str], typer.Option(help="Context parallel size.")] = None,
+    ep: Annotated[Optional[str], typer.Option(help="Expert parallel size.")] = None,
+    etp: Annotated[Optional[str], typer.Option(help="Expert tensor parallel size, or none.")] = None,
+    sp: Annotated[Optional[bool], typer.Option("--sp/--no-sp", help="Sequence parallel.")] = None,
+    seq_length: Annotated[Optional[str], typer.Option(help="Sequence and pack length in tokens (8192, 8k).")] = None,
+    long_samples: Annotated[
+        Optional[bool], typer.Option("--long-samples/--no-long-samples", help="Most samples fill the sequence.")
+    ] = None,
+    gbs: Annotated[Optional[str], typer.Option(help="Global batch size.")] = None,
+    token_slots: Annotated[Optional[str], typer.Option(help="Token slots a step, instead of --gbs.")] = None,
+    mbs: Annotated[Optional[str], typer.Option(help="Micro batch size, where the packing mode leaves it open.")] = None,
+    cuda_graphs: Annotated[Optional[str], typer.Option(help="none, mlp, attn or full_iteration.")] = None,
+    packing: Annotated[Optional[str], typer.Option(help=f"{_MODES}.")] = None,
+    buffer: Annotated[Optional[str], typer.Option(help="Samples in the buffer of native Energon packing.")] = None,
+    launcher: Annotated[Optional[str], typer.Option(help="script or run_recipe.")] = None,
+    answers: Annotated[Optional[str], typer.Option(help="Replay the answers in a file.")] = None,
+    save_answers: Annotated[Optional[str], typer.Option(help="Record the answers in a file.")] = None,
+    output: Annotated[str, typer.Option(help="File to write; - for stdout.")] = "packing.yaml",
+    output_as: Annotated[str, typer.Option("--as", help="yaml, or overrides: KEY=VALUE arguments.")] = "yaml",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the defaults for what is not given.")] = False,
+    no_input: Annotated[bool, typer.Option("--no-input", help="Never ask: name the missing flags and exit 2.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show everything, write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write, and overwrite, without asking.")] = False,
+) -> int:
+    """Ask what matters, derive the rest, and write an override that trains."""
+    from mbpack.wizard.answers import KINDS
+    from mbpack.wizard.run import Options, run
+
+    given = locals()
+    return run(
+        Options(
+            flags={name: given[name] for name in KINDS if given.get(name) is not None},
+            answers=answers,
+            save_answers=save_answers,
+            output=output,
+            form=output_as,
+            yes=yes,
+            no_input=no_input,
+            dry_run=dry_run,
+            force=force,
+        )
+    )

@@ -1,0 +1,112 @@
+"""Commands to run next, for this release and launcher: weights, packs, launch, check."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mbpack.facts import commands
+from mbpack.facts.launchers import flag_in
+from mbpack.facts.modes import OFFLINE
+from mbpack.facts.releases import R06
+from mbpack.wizard.answers import DORA, PRETRAIN, RUN_RECIPE
+from mbpack.wizard.key_value import command_words
+from mbpack.wizard.plan import Plan
+
+GPUS_PER_NODE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do: what for, and the shell text."""
+
+    what: str
+    shell: str
+
+
+def steps(plan: Plan, path: str) -> Iterator[Step]:
+    """Everything between the written file and a running job, in order. ``path`` is the file as written."""
+    draft = plan.draft
+    if not draft.pretraining and draft.recipe.hf_id:
+        convert = commands.convert_command(draft.release, draft.recipe.hf_id, shlex.quote(draft.get("checkpoint")))
+        yield Step("import the weights, once", convert)
+    if plan.job.mode is OFFLINE:
+        yield Step("build the packs, once, outside the job", prepare_script(plan, path))
+    yield Step("launch", _launch(plan, path))
+    yield Step("check again, on the login node", f"mbpack doctor {shlex.quote(path)} --strict")
+
+
+def prepare_script(plan: Plan, path: str) -> str:
+    """A shell here-document that builds the packs this very file asks for.
+
+    Upstream's own script packs what the recipe says, not what an override says.
+    """
+    return f"uv run python - <<'PY'\n{prepare_program(plan, path)}PY"
+
+
+def prepare_program(plan: Plan, path: str) -> str:
+    """The Python program inside :func:`prepare_script`."""
+    draft = plan.draft
+    module, builder = commands.builder_import(draft.release, draft.dataset_class == "HFDatasetConfig")
+    lines = [
+        "from megatron.bridge import recipes",
+        f"from {module} import {builder}",
+        f"from {commands.TOKENIZER_MODULE} import build_tokenizer",
+        f"from {commands.OVERRIDES_MODULE} import process_config_with_overrides",
+        "",
+        f"config = process_config_with_overrides(recipes.{draft.recipe.name}(), {path!r})",
+        "tokenizer = build_tokenizer(config.tokenizer)",
+    ]
+    if draft.release >= R06:
+        lines.append(f"{builder}(config=config.dataset, tokenizer=tokenizer).prepare_data()")
+    else:
+        lines[:0] = ["from dataclasses import fields"]
+        lines.insert(4, "from megatron.bridge.training.config import DataloaderConfig")
+        lines += [
+            "loader = {field.name for field in fields(DataloaderConfig)}",
+            "settings = {f.name: getattr(config.dataset, f.name) for f in fields(config.dataset) if f.name not in loader}",
+            f"{builder}(tokenizer=tokenizer, **settings).prepare_data()",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _launch(plan: Plan, path: str) -> str:
+    draft = plan.draft
+    if draft.get("launcher") != RUN_RECIPE:
+        program = launch_program(plan, path)
+        return f"cat > train_packed.py <<'PY'\n{program}PY\n{_torchrun(plan)} train_packed.py"
+    words = [_torchrun(plan), commands.RUN_RECIPE_SCRIPT, "--recipe", draft.recipe.name]
+    if draft.get("workload") == DORA and draft.release >= R06:
+        words += ["--mode", DORA]
+    if flag_in(draft.release, "--step_func") and plan.job.step != "gpt_step":
+        words += ["--step_func", plan.job.step]
+    return " \\\n    ".join([" ".join(words), *command_words(plan)])
+
+
+def launch_program(plan: Plan, path: str) -> str:
+    """A launch script that loads the file: the whole of it."""
+    draft = plan.draft
+    entry = "pretrain" if draft.get("workload") == PRETRAIN else "finetune"
+    return "\n".join(
+        [
+            "from megatron.bridge import recipes",
+            f"from megatron.bridge.training.{entry} import {entry}",
+            f"from {commands.OVERRIDES_MODULE} import process_config_with_overrides",
+            f"from {commands.step_module(plan.job.step)} import forward_step",
+            "",
+            f"{entry}(process_config_with_overrides(recipes.{draft.recipe.name}(), {path!r}), forward_step)",
+            "",
+        ]
+    )
+
+
+def _torchrun(plan: Plan) -> str:
+    gpus = plan.draft.get("gpus")
+    nodes, rest = divmod(gpus, GPUS_PER_NODE)
+    words = ["uv run python -m torch.distributed.run"]
+    if nodes > 1 and rest == 0:
+        words += [f"--nnodes={nodes}", f"--nproc_per_node={GPUS_PER_NODE}"]
+    else:
+        words.append(f"--nproc_per_node={gpus}")
+    return " ".join(words)

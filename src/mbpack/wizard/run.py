@@ -1,0 +1,253 @@
+"""``mbpack init`` from flags to file: what is asked, shown, confirmed and written, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mbpack.wizard import answers as answer_words
+from mbpack.wizard import prompt, screen
+from mbpack.wizard.answers import KINDS, YES_NO, AnswerError, coerce, flag
+from mbpack.wizard.draft import Draft, Refused
+from mbpack.wizard.key_value import command_words
+from mbpack.wizard.output import OutputError, existing, preview, write
+from mbpack.wizard.plan import Plan, make_plan
+from mbpack.wizard.questions import Question
+from mbpack.wizard.session import Session, close_options, missing, with_defaults
+
+DONE, USAGE, INTERRUPTED = 0, 2, 130
+YAML, OVERRIDES = "yaml", "overrides"
+STDOUT = "-"
+
+
+class UsageError(Exception):
+    """Flags that cannot be used, or flags that are missing; the message is one line."""
+
+
+class Unchanged(Exception):  # noqa: N818 - an outcome
+    """The user does not want the file."""
+
+
+@dataclass(slots=True)
+class Options:
+    """Everything the command line says. ``flags`` are answers as they were written."""
+
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    answers: str | None = None
+    save_answers: str | None = None
+    output: str = "packing.yaml"
+    form: str = YAML
+    yes: bool = False
+    no_input: bool = False
+    dry_run: bool = False
+    force: bool = False
+
+
+def run(options: Options) -> int:
+    """Do it. Returns the exit code; errors are one line on stderr."""
+    import sys
+
+    try:
+        return _run(options)
+    except (UsageError, AnswerError, OutputError) as error:
+        print(f"mbpack init: {error}", file=sys.stderr)
+        return USAGE
+    except Refused as refused:
+        print(f"mbpack init: {refused.reason}", file=sys.stderr)
+        return USAGE
+    except Unchanged:
+        print("Nothing was written.")
+        return DONE
+    except (KeyboardInterrupt, EOFError):
+        print("\nNothing was written.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(options: Options) -> int:
+    if options.form not in (YAML, OVERRIDES):
+        raise UsageError(f"--as {options.form}: write yaml or overrides")
+    given = given_answers(options)
+    interactive = not options.yes and not options.no_input and prompt.has_terminal()
+    if interactive:
+        plan, complete = converse(given)
+    else:
+        complete = _without_asking(given, options)
+        plan = make_plan(Draft(complete))
+    if options.form == OVERRIDES:
+        return _print_overrides(plan, options, complete)
+    return _write_file(plan, options, complete, interactive)
+
+
+def given_answers(options: Options) -> dict[str, Any]:
+    """Answers from the answers file, flags over them.
+
+    Raises:
+        AnswerError: a name or value that cannot be used.
+    """
+    given: dict[str, Any] = {}
+    if options.answers is not None:
+        text = existing(options.answers)
+        if text is None:
+            raise UsageError(f"{options.answers}: no such answers file")
+        given.update(answer_words.read(text, options.answers))
+    for name, value in options.flags.items():
+        if value is None:
+            continue
+        try:
+            given[name] = coerce(name, value)
+        except AnswerError as error:
+            raise AnswerError(f"{flag(name)}: {str(error).partition(': ')[2]}") from None
+    if "gbs" in options.flags and options.flags["gbs"] is not None and given.get("token_slots"):
+        if options.flags.get("token_slots") is not None:
+            raise UsageError("--gbs and --token-slots say the same thing: give one of them")
+        del given["token_slots"]
+    return given
+
+
+def _without_asking(given: dict[str, Any], options: Options) -> dict[str, Any]:
+    """Answers of a run that must not ask: defaults with ``--yes``, else every open question is missing."""
+    if options.yes:
+        open_keys = [key for key in missing(given) if not Session(given).draft.default(key).known]
+        if open_keys:
+            raise UsageError(_missing_flags(open_keys, "have no default"))
+        return with_defaults(given)
+    open_keys = missing(given)
+    if open_keys:
+        why = "are missing" if options.no_input else "are missing and there is no terminal to ask on"
+        raise UsageError(_missing_flags(open_keys, why) + "; --yes takes the defaults")
+    return with_defaults(given)
+
+
+def _missing_flags(keys: list[str], why: str) -> str:
+    names = [("--recipe or --family" if key == "recipe" else flag(key)) for key in keys]
+    if len(names) == 1:
+        why = why.replace("are", "is", 1).replace("have", "has", 1)
+    return f"{', '.join(names)} {why}"
+
+
+# ---------------------------------------------------------------------- asking
+
+
+def converse(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
+    """Ask until the answers make a plan."""
+    session = Session(given)
+    prompt.say([*screen.wrapped(screen.GREETING, prompt.width()), ""])
+    while True:
+        question = session.question
+        if question is None:
+            try:
+                return make_plan(session.draft), dict(session.draft.answers)
+            except Refused as refused:
+                prompt.say(screen.refused(refused.reason, prompt.width()))
+                if not session.back():
+                    raise
+                continue
+        ask(session, question)
+
+
+def ask(session: Session, question: Question) -> None:
+    """Ask one question once; an unusable answer is explained and the question stays open."""
+    width = prompt.width()
+    proposal = session.proposal(question)
+    prompt.say(screen.before(question, proposal, session.draft, width))
+    reply = _reply(session, question)
+    if reply is prompt.HELP:
+        prompt.say(screen.help_text(question, width))
+        for option in session.options(question) if not question.search else ():
+            if option.refused:
+                prompt.say(screen.wrapped(f"{option.title}: {option.refused}", width, "  - ", "    "))
+        return
+    if reply is prompt.BACK:
+        if not session.back():
+            prompt.say(screen.refused("this is the first question", width))
+        return
+    if reply is prompt.TAKE_DEFAULT:
+        if not proposal.known:
+            prompt.say(screen.refused("there is no default: type a name, or parts of one", width))
+            return
+        reply = proposal.value
+    problem = session.answer(question, _completed(session, question, reply))
+    if problem is not None:
+        prompt.say(screen.refused(problem, width))
+
+
+def _reply(session: Session, question: Question) -> Any:
+    proposal = session.proposal(question)
+    default = screen.shown(proposal.value) if proposal.known else ""
+    if question.search:
+        return prompt.ask_search(question.prompt, default, [option.value for option in session.options(question)])
+    if question.options is not None:
+        return prompt.ask_choice(question.prompt, session.options(question), proposal.value)
+    if KINDS[question.key].kind == YES_NO:
+        return prompt.ask_yes_no(question.prompt, bool(proposal.value))
+    return prompt.ask_text(question.prompt, default)
+
+
+def _completed(session: Session, question: Question, reply: Any) -> Any:
+    """A search text that only one option answers to is that option."""
+    if not question.search:
+        return reply
+    options = session.options(question)
+    if any(option.value == reply for option in options):
+        return reply
+    found = close_options(options, str(reply))
+    return found[0] if len(found) == 1 else reply
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def _print_overrides(plan: Plan, options: Options, complete: Mapping[str, Any]) -> int:
+    words = command_words(plan)
+    if options.output not in (STDOUT, Options().output) and not options.dry_run:
+        _check_overwrite(options.output, "\n".join(words) + "\n", options)
+        write(options.output, "\n".join(words) + "\n")
+    else:
+        print(" \\\n  ".join(words))
+    _save(options, complete)
+    return DONE
+
+
+def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], interactive: bool) -> int:
+    width, path = prompt.width(), options.output
+    if path == STDOUT:
+        print(plan.text, end="")
+        _save(options, complete)
+        return DONE
+    prompt.say([screen.joined([screen.recommendation(plan, width), screen.derivation(plan, width)]), ""])
+    old = existing(path)
+    if old == plan.text:
+        prompt.say([f"{path} is already exactly this."])
+    else:
+        prompt.say([f"{path} ({'new' if old is None else 'changes'})", *preview(path, old, plan.text), ""])
+        if options.dry_run:
+            prompt.say(["Dry run: nothing was written."])
+        else:
+            _confirm(path, old, options, interactive)
+            write(path, plan.text)
+            prompt.say([f"Wrote {path}."])
+    _save(options, complete)
+    prompt.say(["", *screen.next_commands(plan, path)])
+    return DONE
+
+
+def _confirm(path: str, old: str | None, options: Options, interactive: bool) -> None:
+    """Ask before writing; without asking, an existing file needs ``--force``."""
+    if interactive and not options.force:
+        reply = prompt.ask_yes_no("Write it", True)
+        if reply is prompt.BACK or str(reply).lower() in ("n", "no", "false"):
+            raise Unchanged
+    elif old is not None and not options.force:
+        raise UsageError(f"{path} exists and differs (see above): --force overwrites it, --output names another")
+
+
+def _check_overwrite(path: str, text: str, options: Options) -> None:
+    old = existing(path)
+    if old is not None and old != text and not options.force:
+        raise UsageError(f"{path} exists and differs: --force overwrites it, --output names another")
+
+
+def _save(options: Options, complete: Mapping[str, Any]) -> None:
+    if options.save_answers is not None and not options.dry_run:
+        write(options.save_answers, answer_words.write(complete))

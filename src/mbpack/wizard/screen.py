@@ -1,0 +1,123 @@
+"""What the wizard says, as lines of plain text no wider than the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from mbpack.facts.modes import NONE
+from mbpack.wizard.draft import Default, Draft, Refused
+from mbpack.wizard.next_steps import steps
+from mbpack.wizard.plan import Plan, derived, notes
+from mbpack.wizard.questions import Question
+
+GREETING = (
+    "mbpack writes a packing configuration for NVIDIA Megatron-Bridge. b goes back, ? explains, Ctrl-C leaves without"
+    " writing."
+)
+YES_NO = {True: "yes", False: "no", None: "none"}
+
+
+def shown(value: object) -> str:
+    """An answer as a person would write it."""
+    return YES_NO[value] if isinstance(value, bool) or value is None else str(value)
+
+
+def wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:
+    """Text folded to a width; words longer than a line stay whole."""
+    return textwrap.wrap(
+        text,
+        max(20, width),
+        initial_indent=first,
+        subsequent_indent=first if rest is None else rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]
+
+
+def before(question: Question, proposal: Default, draft: Draft, width: int) -> list[str]:
+    """The lines above a prompt: what has formed so far, and what Enter takes and why."""
+    lines = list(forming(question, draft, width))
+    if proposal.known:
+        why = f": {proposal.why}" if proposal.why else ""
+        lines += wrapped(f"Enter takes {shown(proposal.value)}{why}", width, "  ")
+    return lines
+
+
+def forming(question: Question, draft: Draft, width: int) -> Iterator[str]:
+    """Values that follow from the answers so far, where they help with this question."""
+    try:
+        if question.key in ("vpp", "cp", "sp", "seq_length", "ep"):
+            yield from wrapped(f"-> data parallel {draft.dp}", width, "  ", "     ")
+        if question.key == "seq_length":
+            from mbpack.wizard.defaults import length_unit
+
+            yield from wrapped(f"-> must be a multiple of {length_unit(draft)}", width, "  ", "     ")
+        if question.key == "gbs":
+            from mbpack.wizard.defaults import batch_unit
+
+            text = f"-> must be a multiple of MBS x DP = {batch_unit(draft)}"
+            yield from wrapped(text, width, "  ", "     ")
+    except Refused:
+        return
+
+
+def help_text(question: Question, width: int) -> list[str]:
+    """What the help key shows: why it is asked, and what the rules about it say."""
+    from mbpack.rules.registry import BY_NAME
+
+    lines = wrapped(question.why, width, "  ")
+    for code in question.rules:
+        rule = BY_NAME.get(code)
+        if rule is None:
+            continue
+        summary = (rule.__class__.__doc__ or "").partition("## ")[0]
+        lines += wrapped(f"{code} {rule.slug}: {' '.join(summary.split())}", width, "  ", "    ")
+    return [*lines, "  `mbpack explain` says more."]
+
+
+def refused(reason: str, width: int) -> list[str]:
+    """Why an answer cannot be taken."""
+    return wrapped(reason, width, "  ! ", "    ")
+
+
+def recommendation(plan: Plan, width: int) -> list[str]:
+    """The mode, the reasons for it, and why not the others."""
+    lines = [f"{'Recommended' if plan.recommended else 'Packing'}: {_title(plan)}"]
+    for reason in plan.choice.reasons:
+        lines += wrapped(reason, width, "  + ", "    ")
+    for other in plan.choice.others:
+        reason = other.obstacle or "; ".join(other.doubts)
+        if reason:
+            lines += wrapped(f"{other.mode.title}: {reason}", width, "  - ", "    ")
+    return lines
+
+
+def _title(plan: Plan) -> str:
+    mode = plan.job.mode
+    return mode.title if mode is not NONE else "no packing, one sample a row"
+
+
+def derivation(plan: Plan, width: int) -> list[str]:
+    """Derived values in a column, each with its arithmetic, then what else is worth knowing."""
+    lines = ["Derived"]
+    for name, value, why in derived(plan):
+        head = f"  {name:<24} {value}"
+        lines += wrapped(f"{value} = {why}" if why else value, width, f"  {name:<24} ", " " * 27) if why else [head]
+    for note in notes(plan):
+        lines += wrapped(note, width, "  * ", "    ")
+    return lines
+
+
+def next_commands(plan: Plan, path: str) -> list[str]:
+    """Commands to run next. They are never folded: they are there to be copied."""
+    lines = ["Next"]
+    for number, step in enumerate(steps(plan, path), 1):
+        lines.append(f"  {number}  {step.what}:")
+        lines += [f"     {line}" if "<<'PY'" not in step.shell else line for line in step.shell.splitlines()]
+    return lines
+
+
+def joined(blocks: Iterable[list[str]]) -> str:
+    """Blocks with an empty line between them."""
+    return "\n\n".join("\n".join(block) for block in blocks)
