@@ -21,7 +21,7 @@ ALLOWED = {
     "rules": {"facts", "config", "rules"},
     "inspect": {"facts", "config", "inspect"},
     "plan": {"facts", "config", "plan"},
-    "engine": {"facts", "config", "rules", "engine", "plan"},
+    "engine": {"facts", "config", "rules", "engine", "plan", "inspect"},
     "fix": {"facts", "config", "rules", "engine", "fix"},
     "report": {"facts", "config", "rules", "engine", "report", "plan", "inspect"},
     "verify": {"facts", "config", "rules", "engine", "verify"},

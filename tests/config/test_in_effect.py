@@ -21,7 +21,7 @@ from mbpack.config.in_effect import (
 )
 from mbpack.config.precision import fp8_in_effect
 from mbpack.config.run import Run
-from mbpack.config.settings import Unknown
+from mbpack.config.settings import Unknown, WrongKind
 
 LLAMA, QWEN_VL = "llama3_8b_sft_config", "qwen25_vl_7b_sft_config"
 
@@ -56,7 +56,7 @@ def test_a_topology_nobody_gave_is_unknown_for_verdicts_and_one_for_words() -> N
 
 @pytest.mark.parametrize("size", ["2.5", ".inf", "0", "-2"])
 def test_a_topology_that_is_no_size_is_unknown(size: str) -> None:
-    with pytest.raises(Unknown):
+    with pytest.raises((Unknown, WrongKind)):
         needed_multiple(run_of(f"model: {{context_parallel_size: {size}}}", recipe=LLAMA))
 
 

@@ -20,19 +20,11 @@ from mbpack.facts.keys import path_in
 from mbpack.facts.releases import parse_version
 from mbpack.report.json import finding_data
 from mbpack.rules import loss, pack_building, pack_jobs, packed_data, packed_metadata, packed_shards, tokenisation
-from mbpack.rules.base import Rule
-from mbpack.rules.documentation import page_of
 from tests.conftest import DATA, load_cases, slugs
-from tests.rules.found import doctor_with, evidence_of, in_text
+from tests.rules.found import doctor_with, evidence_of
 
 MODULES = (loss, pack_building, pack_jobs, packed_data, packed_metadata, packed_shards, tokenisation)
 RULES = [rule for module in MODULES for rule in module.RULES]
-EXAMPLES = [
-    pytest.param(rule, text, heading, id=f"{rule.code}-{heading}-{i}")
-    for rule in RULES
-    for heading in ("bad", "good")
-    for i, text in enumerate(getattr(page_of(rule), heading))
-]
 CASES = [
     pytest.param(case, id=f"{file.stem}:{case['name']}")
     for file in sorted((Path(__file__).parent / "on_disk").glob("*.yaml"))
@@ -42,17 +34,6 @@ FIELD = [
     case for case in load_cases(DATA / "field_cases.yaml") if {"artifact", "data", "nodes", "env"} & set(case.get("needs", ()))
 ]
 CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
-
-
-@pytest.mark.parametrize(("rule", "text", "heading"), EXAMPLES)
-def test_documentation(rule: Rule, text: str, heading: str) -> None:
-    result = doctor_with(in_text(text), text)
-    assert not result.failed_rules
-    if heading == "bad":
-        assert rule.slug in slugs(result)
-    else:
-        assert rule.slug not in slugs(result)
-        assert slugs(result, "error") == []
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -42,7 +43,9 @@ def doctor(
         bool, typer.Option("--show-resolved", help="Print the configuration as it will be, each value with its origin.")
     ] = False,
     inspect: Annotated[bool, typer.Option("--inspect", help="Read every row of packed data that is reachable.")] = False,
-    lengths: Annotated[str | None, typer.Option(help="Lengths of the data, for the rules that need them.")] = None,
+    lengths: Annotated[
+        str | None, typer.Option(help="Lengths of the training rows (see `mbpack lengths`), for the rules that need them.")
+    ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Apply unsafe fixes too.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change; exit 1 when something would.")] = False,
@@ -74,7 +77,7 @@ def doctor(
             baseline=_baseline(baseline),
             show_resolved=show_resolved,
             inspect=inspect,
-            lengths=lengths,
+            lengths=_lengths(lengths),
         )
         found = list(reports(units, options))
     except (InputError, ContextError) as error:
@@ -181,6 +184,18 @@ def _baseline(path: str | None) -> frozenset[str]:
         raise InputError(str(error)) from None
 
 
+def _lengths(path: str | None) -> Mapping[int, int] | None:
+    if path is None:
+        return None
+    from mbpack.engine.data_lengths import read_lengths
+    from mbpack.plan._optional import PlanError
+
+    try:
+        return read_lengths([path])
+    except PlanError as error:
+        raise InputError(f"--lengths {error}") from None
+
+
 def _names(text: str | None, listed: list[str] | None) -> tuple[str, ...]:
     if text is None:
         return tuple(listed or ())
@@ -198,5 +213,3 @@ def _flags(
         if number is not None:
             check_value(name, str(number), f"--{name}")
     return Given(bridge, recipe, gpus, launcher, step, nodes)
-
-

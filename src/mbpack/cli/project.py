@@ -35,7 +35,7 @@ def _table(path: Path) -> dict[str, Any] | None:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
-        import tomli as tomllib
+        import tomli as tomllib  # the same parser, for Python 3.10
     try:
         table = tomllib.loads(text.decode("utf-8")).get("tool", {}).get("mbpack", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

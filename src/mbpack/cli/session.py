@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mbpack.cli.inputs import InputError, is_script, read
 from mbpack.config.context import ContextError, Given
 from mbpack.config.document import Document
+from mbpack.config.evidence import Evidence
 from mbpack.config.overrides import parse_overrides
+from mbpack.config.run import Run
 from mbpack.engine.check import Selection
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
@@ -43,7 +45,7 @@ class Options:
     baseline: frozenset[str] = frozenset()
     show_resolved: bool = False
     inspect: bool = False
-    lengths: str | None = None
+    lengths: Mapping[int, int] | None = None  # stored row length -> rows of the training data
 
 
 @dataclass(slots=True)
@@ -109,21 +111,17 @@ def requests(unit: Unit, options: Options) -> Iterator[Request]:
         InputError: a file cannot be read, or a script starts nothing.
     """
     overrides = tuple(parse_overrides(options.overrides)) if options.overrides else ()
-    common = {
-        "flags": options.flags,
-        "project": options.project,
-        "selection": options.selection,
-        "overrides": overrides,
-        "look": _look(options),
-    }
+    request = Request(
+        flags=options.flags, project=options.project, selection=options.selection, overrides=overrides, look=_look(options)
+    )
     if len(unit.paths) == 1 and is_script(unit.paths[0]):
-        yield from _launches(unit.paths[0], common)
+        yield from _launches(unit.paths[0], request)
         return
     documents = [read(path) for path in unit.paths]
-    yield Request(documents=documents, path=" + ".join(unit.paths) if unit.paths else None, **common)
+    yield replace(request, documents=documents, path=" + ".join(unit.paths) if unit.paths else None)
 
 
-def _launches(path: str, common: dict[str, Any]) -> Iterator[Request]:
+def _launches(path: str, request: Request) -> Iterator[Request]:
     from mbpack.config.shell import ScriptError, read_script
 
     script = read(path)
@@ -138,16 +136,20 @@ def _launches(path: str, common: dict[str, Any]) -> Iterator[Request]:
         base = os.path.dirname(path)
         documents = [read(name if os.path.exists(name) else os.path.join(base, name)) for name in files]
         source = Document(script.path, script.text, None)
-        yield Request(documents=documents, launch=launch, script=source, path=path, **common)
+        yield replace(request, documents=documents, launch=launch, script=source, path=path)
 
 
-def _look(options: Options) -> Callable[[Any], Any]:
-    def look(run: Any) -> Any:
+def _look(options: Options) -> Callable[[Run], Evidence]:
+    def look(run: Run) -> Evidence:
         from mbpack.inspect import collect
 
         return collect(run, full=options.inspect)
 
-    return look
+    if options.lengths is None:
+        return look
+    from mbpack.engine.data_lengths import with_lengths
+
+    return with_lengths(look, options.lengths)
 
 
 def _kept(result: Result, options: Options) -> Report:

@@ -28,6 +28,9 @@ MOOT = "moot"
 COLLATING = (DatasetKind.DIRECT_HF, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
 
 
+_LARGEST = 1e18  #: no size, count or rate comes near; beyond it a number is no quantity (infinity and NaN neither)
+
+
 class Run:
     """One configuration under one context."""
 
@@ -72,7 +75,9 @@ class Run:
         value = setting.value
         if value is ABSENT:
             return absent
-        if value.__class__ is int or value is None or value.__class__ is float or value.__class__ is bool:
+        if value.__class__ is int or value is None or value.__class__ is bool:
+            return value
+        if value.__class__ is float and abs(value) < _LARGEST:
             return value
         raise WrongKind(setting)
 
@@ -143,8 +148,8 @@ class Run:
 
     @cached_property
     def vpp(self) -> int | None:
-        size: int | None = self.number("model.virtual_pipeline_model_parallel_size")
-        return size
+        key = "model.virtual_pipeline_model_parallel_size"
+        return None if self.number(key) is None else self._size(key)
 
     @cached_property
     def etp(self) -> int:
@@ -156,6 +161,10 @@ class Run:
 
     def _size(self, key: str) -> int:
         size = self.number(key, 1)
+        if size.__class__ is float:
+            if size != int(size):
+                raise WrongKind(self.setting(key))
+            return int(size)
         return 1 if size is None else size
 
     @cached_property
@@ -171,8 +180,9 @@ class Run:
     @cached_property
     def eval_cp(self) -> int | None:
         """Evaluation context parallel size where one is set (0.5 and later)."""
-        size: int | None = self.number("dist.eval_context_parallel_size") if self.release >= R05 else None
-        return size
+        if self.release < R05 or self.number("dist.eval_context_parallel_size") is None:
+            return None
+        return self._size("dist.eval_context_parallel_size")
 
     @cached_property
     def dp(self) -> int:

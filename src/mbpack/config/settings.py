@@ -70,7 +70,7 @@ class Settings:
                 answer = unknown
             self._answers[key] = answer
         if answer.__class__ is Unknown:
-            raise answer  # type: ignore[misc]
+            raise answer
         return answer  # type: ignore[return-value]
 
     def peek(self, key: str) -> Setting | None:
@@ -228,7 +228,10 @@ class Settings:
         Raises:
             Unknown: it refers to a value that nobody gave.
         """
-        return resolve_interpolation(value, written, self._raw, self.environ)
+        try:
+            return resolve_interpolation(value, written, self._raw, self.environ)
+        except RecursionError:
+            raise Unknown(written, ("value",), "the expression refers to itself") from None
 
     def _resolve(self, written: str, value: Interpolation) -> tuple[Any, bool]:
         resolved = self.resolve(written, value)

@@ -35,7 +35,7 @@ def written_values(run: Run) -> list[Written]:
     cached = run.memo.get("written_values")
     if cached is None:
         cached = run.memo["written_values"] = list(_walk(run))
-    return cached  # type: ignore[return-value]
+    return cached
 
 
 def _walk(run: Run) -> Iterator[Written]:

@@ -57,9 +57,7 @@ def _names(rule: Rule, name: str) -> bool:
     return rule.code.startswith(name.upper()) or rule.slug == name or rule.topic == name
 
 
-def check(
-    run: Run, result: Result, selection: Selection | None = None, problems: Sequence[Finding] = ()
-) -> Result:
+def check(run: Run, result: Result, selection: Selection | None = None, problems: Sequence[Finding] = ()) -> Result:
     """Judge a run: fill a result with findings, verdict, derived values and what could not be checked.
 
     ``problems`` are findings about the files themselves. A refusal that is hidden, by an ignore directive or a
@@ -143,5 +141,3 @@ def _report_order(run: Run, first: Finding | None) -> Callable[[Finding], tuple[
         return severity, consequence, 0 if finding is first else 1, *rank, line
 
     return key
-
-

@@ -107,9 +107,7 @@ def examine_configured(
 
     def look(run: Run) -> Evidence:
         if target is None:
-            return collect(
-                run, full=True, allow_pickle=looking.allow_pickle, eos=looking.eos, progress=looking.progress
-            )
+            return collect(run, full=True, allow_pickle=looking.allow_pickle, eos=looking.eos, progress=looking.progress)
         seen, around = _look(target, run.context, looking), collect(run)
         return replace(around, packs=seen.packs, metadata_file=seen.metadata_file or around.metadata_file)
 

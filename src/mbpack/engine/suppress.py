@@ -24,9 +24,7 @@ def apply_ignores(run: Run, findings: Sequence[Finding]) -> tuple[list[Finding],
     for ignore in ignores:
         for code in ignore.codes:
             hits = {
-                index
-                for index, finding in enumerate(findings)
-                if code.upper() == finding.rule.code or code == finding.rule.slug
+                index for index, finding in enumerate(findings) if code.upper() == finding.rule.code or code == finding.rule.slug
             }
             hidden |= hits
             if not hits and document is not None:

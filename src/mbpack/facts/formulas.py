@@ -18,7 +18,7 @@ class Derived(NamedTuple):
     because: str
 
     def __str__(self) -> str:
-        return f"{self.value} = {self.because}" if self.because else str(self.value)
+        return f"{self.value:,} = {self.because}" if self.because else f"{self.value:,}"
 
 
 class Share(NamedTuple):
@@ -125,9 +125,9 @@ def num_microbatches(gbs: int, mbs: int, dp: int) -> Derived:
 
 
 def nearest_multiples(number: int, unit: int) -> list[int]:
-    """The positive multiples of ``unit`` next to ``number``, smaller first."""
+    """The positive multiples of ``unit`` next to ``number``, smaller first; never empty."""
     below = number // unit * unit
-    return [n for n in (below, below + unit) if n > 0]
+    return [n for n in (below, below + unit) if n > 0] or [unit]
 
 
 def round_up(number: int, unit: int) -> int:

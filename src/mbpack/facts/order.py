@@ -41,6 +41,7 @@ _MODEL = (
     "pp/allgather-variable",
     "topo/ep-overlap-conditions",
     "cp/comm-type-list-length",
+    "dsa/packed",
     "graph/te-rng-tracker",
     "topo/vpp",
 )

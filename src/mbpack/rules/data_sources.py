@@ -305,23 +305,22 @@ class PathSuffix(RejectingRule):
         if run.dataset is not DatasetKind.GPT_SFT or run.specs is None or run.specs_plain:
             return
         for name in PACK_PATHS[:2]:
-            key = f"{SPECS}.{name}"
-            path = run.value(key)
+            place = f"{SPECS}.{name}"
+            path = run.value(place)
             if not isinstance(path, str):
                 continue
-            suffix = path.lower().rpartition("/")[2].rpartition(".")
-            suffix = suffix[2] if suffix[1] else ""
+            _, dot, suffix = path.lower().rpartition("/")[2].rpartition(".")
             if run.release < R04:
                 wrong = not path.endswith(".npy")
                 wanted = "a .npy file"
             else:
-                wrong = suffix in ("jsonl", "json", "txt", "csv", "bin", "idx", "arrow", "npz")
+                wrong = bool(dot) and suffix in ("jsonl", "json", "txt", "csv", "bin", "idx", "arrow", "npz")
                 wanted = "a .parquet or .pq file, a directory or a glob of them"
             if wrong:
                 yield self.finding(
                     run,
                     REJECTED_LOAD if run.complete else CRASH_DATA,
-                    key,
+                    place,
                     f"{name} {path} is not {wanted}",
                     why="" if run.complete else "An override skips the check: the dataset becomes empty and training fails later.",
                     fix=Fix(f"the path of {wanted}, or null to let the builder pack"),

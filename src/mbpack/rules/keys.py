@@ -134,11 +134,14 @@ class YamlUnknownKey(RejectingRule):
 
     @staticmethod
     def _told_elsewhere(run: Run, key: UnknownKey) -> bool:
-        """In-batch keys on a text dataset and a native buffer before 0.7 have rules of their own."""
+        """In-batch keys on a text dataset, a native buffer before 0.7 and the keys of nightly have rules of their own."""
         name = key.path.rpartition(".")[2]
+        if key.path in ("dataset.enable_global_batch_packing", "model.dynamic_context_parallel"):
+            return True
         if key.owner in ("FinetuningDatasetConfig", "GPTSFTDatasetConfig", "HFDatasetConfig"):
             return name in ("pack_sequences_in_batch", "enable_in_batch_packing")
-        return key.owner == "EnergonProvider" and name == "packing_buffer_size" and run.release <= R05
+        energon = key.owner in ("EnergonProvider", "QwenVLEnergonProvider")
+        return energon and name == "packing_buffer_size" and run.release <= R05
 
     @staticmethod
     def _near(key: UnknownKey) -> str:

@@ -73,7 +73,8 @@ class NotEnoughRows(Rule):
         if run.dataset is not DatasetKind.GPT_SFT:
             return
         limit = count(run, MAX_ROWS) if run.wrote(MAX_ROWS) else None
-        rows, gbs = limit or self._seen(run), count(run, GBS)
+        seen = self._seen(run)
+        rows, gbs = limit or seen or self._planned(run), count(run, GBS)
         if rows is None or gbs is None or rows <= 0 or gbs <= rows:
             return
         if run.value("dataset.dataloader_type") == "external":
@@ -88,7 +89,7 @@ class NotEnoughRows(Rule):
             MAX_ROWS if limit else GBS,
             f"max_train_samples {rows} gives fewer {what} than one global batch of {gbs}"
             if limit
-            else f"the training set holds {rows:,} {what}, fewer than one global batch of {gbs}",
+            else f"the training set {'holds' if seen else 'will hold'} {rows:,} {what}, fewer than one global batch of {gbs}",
             why="The last incomplete batch is dropped, which leaves none: "
             + (
                 "the loader is likely empty and training stops or hangs."
@@ -104,6 +105,12 @@ class NotEnoughRows(Rule):
         """Rows of the packed training data, where somebody looked at the files."""
         packs = run.evidence.packs.get("training") if run.offline else None
         return packs.rows if packs is not None else None
+
+    @staticmethod
+    def _planned(run: Run) -> int | None:
+        """Packed rows that packing will give, where somebody counted the lengths."""
+        planned = run.evidence.planned
+        return planned.packs if planned is not None else None
 
 
 class DropLastFalse(Rule):
@@ -193,12 +200,9 @@ class TokensPerStep(Rule):
             NOTE,
             switch_key(run),
             f"global_batch_size {gbs} now counts packs: {slots.value:,} token slots a step = {slots.because}",
-            why="It is the recipe's value for single samples; with several samples a pack a step averages that many"
-            " more.",
+            why="It is the recipe's value for single samples; with several samples a pack a step averages that many more.",
             related=(GBS, PACK_SIZE),
-            fix=Fix(
-                "global_batch_size divided by the samples of a pack (`mbpack plan` counts them), a multiple of MBS x DP"
-            ),
+            fix=Fix("global_batch_size divided by the samples of a pack (`mbpack plan` counts them), a multiple of MBS x DP"),
         )
 
     def _measured(self, run: Run, gbs: int, factor: float) -> Iterator[Finding]:
@@ -219,12 +223,14 @@ class TokensPerStep(Rule):
 
     @staticmethod
     def _samples_per_pack(run: Run) -> float | None:
-        """Samples of a pack, from the metadata of the packs or the packs themselves."""
+        """Samples of a pack: from the metadata, from the packs themselves, or as the counted lengths will be packed."""
         seen = run.evidence
         factors = seen.metadata_file.numbers("packing_factor") if seen.metadata_file is not None else []
         packs = seen.packs.get("training")
         if not factors and packs is not None and packs.statistics is not None:
             factors = [packs.statistics.packing_factor or 0.0]
+        if not factors and seen.planned is not None:
+            factors = [round(seen.planned.packing_factor, 2)]
         return float(factors[0]) if factors and factors[0] > 0 else None
 
     @staticmethod
@@ -234,7 +240,7 @@ class TokensPerStep(Rule):
             unit = run.dp
         except Unknown:
             return f"about {packs:.0f}"
-        return words(nearest_multiples(int(packs), unit) or [unit], "or")
+        return words(nearest_multiples(int(packs), unit), "or")
 
 
 class RescaleOnPacking(Rule):
