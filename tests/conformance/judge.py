@@ -79,9 +79,17 @@ class Judge:
 
 
 def load_recipes(release: str) -> dict[str, Any]:
-    """Recipe name -> main values, of the recipes that build without a network."""
+    """Recipe name -> main values, of the recipes that build without a network.
+
+    Left out are those that are refused unchanged for a reason without a rule: the shapes are then too far from the real model's.
+    """
     arguments, env = environments.command(release, "recipes")
     done = subprocess.run(arguments, env=env, capture_output=True, text=True)
     if done.returncode:
         raise WorkerFailed(f"listing the recipes of {release} failed: {done.stderr[-800:]}")
-    return {name: values for name, values in json.loads(done.stdout).items() if "unavailable" not in values}
+    return {name: values for name, values in json.loads(done.stdout).items() if _usable(values)}
+
+
+def _usable(values: dict[str, Any]) -> bool:
+    alone = values.get("alone")
+    return alone is not None and (alone["accepted"] or classify.claimed(classify.slug_of(alone)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mbpack.facts.releases import RELEASES
-from mbpack.facts.upstream_tests import CORRECTED, FEATURES, commands, quoted
+from mbpack.facts.upstream_tests import FEATURES, commands, corrections, quoted
 
 NAMES = [release.name for release in RELEASES]
 
@@ -32,7 +32,8 @@ def test_commands_are_complete_and_distinct(release: str) -> None:
     lines = [str(s) for s in found]
     assert len(set(lines)) == len(lines)
     for selection in found:
-        assert str(selection).startswith(f"uv run python -m pytest {selection.path}")
+        launcher = "torch.distributed.run --nproc_per_node=2 --nnodes=1 -m pytest" if selection.gpus else "pytest"
+        assert str(selection).startswith(f"uv run python -m {launcher} {selection.path}")
         assert selection.path.startswith("tests/")
         assert selection.features <= set(FEATURES)
         assert ("-k" in str(selection)) == bool(selection.keyword)
@@ -63,11 +64,21 @@ def test_offline_and_in_batch_differ() -> None:
     assert any("test_in_batch" in s.path for s in in_batch)
 
 
-def test_corrections_lead_to_selections_of_the_release() -> None:
-    for (release, published), instead in CORRECTED.items():
-        paths = {s.path for s in commands(release)}
-        assert instead in paths
-        assert published not in paths
+@pytest.mark.parametrize("release", NAMES)
+def test_corrections_lead_to_selections_of_the_release(release: str) -> None:
+    right = commands(release)
+    for correction in corrections(release):
+        assert correction.instead is None or correction.instead in right
+        assert (correction.path, correction.keyword) not in {(s.path, s.keyword) for s in right}
+        assert correction.published.startswith(f"uv run python -m pytest {correction.path}")
+
+
+def test_corrections_follow_the_features() -> None:
+    assert len(corrections("0.6")) == 4
+    assert corrections("0.5") == []
+    offline = corrections("0.6", ["offline"])
+    assert [c.instead and c.instead.path.rpartition("/")[2] for c in offline] == ["test_parquet.py", "test_gpt_sft.py"]
+    assert [c.instead for c in corrections("0.6", ["energon"]) if "tutorials" in c.path] == [None]
 
 
 def test_keywords_are_quoted_for_the_shell() -> None:

@@ -153,10 +153,13 @@ def speaks_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
 
 
+_SLOW = 1 << 22  # bytes, or rows times pack lengths, above which it takes long enough to show progress
+
+
 @contextmanager
-def status() -> Iterator[Callable[[str], None]]:
-    """Says on a terminal's standard error what is going on; says nothing elsewhere."""
-    if not sys.stderr.isatty():
+def status(work: int) -> Iterator[Callable[[str], None]]:
+    """Says on a terminal's standard error what is going on, when there is much to do; says nothing elsewhere."""
+    if work < _SLOW or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
@@ -167,17 +170,22 @@ def status() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on a terminal's standard error, by bytes read; nothing elsewhere."""
+    """A progress bar on a terminal's standard error for large files, by bytes read; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task("reading", total=None)
 
-        def update(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total or None)
+    def update(done: int, total: int) -> None:
+        if total > _SLOW or done > _SLOW:
+            bar.start()
+        bar.update(task, completed=done, total=total or None)
 
+    try:
         yield update
+    finally:
+        bar.stop()

@@ -221,8 +221,9 @@ def _plan(
             setup = replace(setup, schema="prompt-completion")
         elif not chats:
             assumed = (*assumed, "chat rows (--schema)")
-    with status() as say:
-        candidates = evaluate(histogram, packs or DEFAULT_PACKS, setup, lambda size: say(f"packing to {size}"))
+    sizes = packs or DEFAULT_PACKS
+    with status(histogram.rows * len(sizes)) as say:
+        candidates = evaluate(histogram, sizes, setup, lambda size: say(f"packing to {size}"))
     notes = tuple(note for reading in readings for note in reading.notes)
     return Plan(histogram, readings, setup, assumed, candidates, recommend(candidates), (), notes)
 

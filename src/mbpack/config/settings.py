@@ -94,7 +94,7 @@ class Settings:
         entries: dict[str, Setting] = {}
         parts = self._paths[key]
         for layer in self.layers:
-            item = _walk(layer.root, parts)
+            item = walk(layer.root, parts)
             if item is None:
                 continue
             if not isinstance(item.value, dict):
@@ -117,7 +117,7 @@ class Settings:
     def target_at(self, section: str) -> Setting | None:
         """The ``_target_`` the user wrote for an object, if any."""
         for layer in self.layers:
-            item = _walk(layer.root, (*self._paths[section], "_target_"))
+            item = walk(layer.root, (*self._paths[section], "_target_"))
             if item is not None and isinstance(item.value, str):
                 return self._setting(f"{section}._target_", item, layer)
         return None
@@ -243,7 +243,7 @@ class Settings:
         """What an expression sees at a path of the merged tree; KeyError where nobody has it, Unknown passes through."""
         parts = tuple(path.split("."))
         for layer in self.layers:
-            item = _walk(layer.root, parts)
+            item = walk(layer.root, parts)
             if item is not None and (item.value is not MISSING or self.complete):
                 return item.plain if item.value.__class__ in (dict, list) else item.value
         value = self._fallback(path, parts, path).value
@@ -315,7 +315,7 @@ class Settings:
 
     def _find_class(self, parts: tuple[str, ...]) -> str | None:
         for layer in self.layers:
-            item = _walk(layer.root, parts)
+            item = walk(layer.root, parts)
             if item is None:
                 continue
             if item.value.__class__ is not dict:
@@ -348,7 +348,7 @@ class Settings:
         base = self.schema.fields(self.recipe.dataset_class or "") or {}
         for name, field in (self.schema.fields(cls) or {}).items():
             if field.default is NO_DEFAULT and field.init and name not in base:
-                if not any(_walk(layer.root, (*parts, name)) for layer in self.layers):
+                if not any(walk(layer.root, (*parts, name)) for layer in self.layers):
                     return False
         return True
 
@@ -375,7 +375,7 @@ class Settings:
     def remade(self, section: tuple[str, ...]) -> bool:
         """Whether the user's ``_target_`` makes the section's object anew: nested objects then arrive as plain dicts."""
         for layer in self.layers:
-            target = _walk(layer.root, (*section, "_target_"))
+            target = walk(layer.root, (*section, "_target_"))
             if target is not None and isinstance(target.value, str):
                 return self.schema.class_of(target.value) is not None and self._class_of(section) == self.schema.class_of(
                     target.value
@@ -383,7 +383,7 @@ class Settings:
         return False
 
 
-def _walk(item: Item, parts: Sequence[str]) -> Item | None:
+def walk(item: Item, parts: Sequence[str]) -> Item | None:
     for part in parts:
         children = item.value
         if children.__class__ is not dict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import walk
 from mbpack.config.unknown_keys import UnknownKey, unknown_keys
 from mbpack.facts.keys import modern_name, rename_of
 from mbpack.facts.releases import R05
@@ -52,7 +53,11 @@ class RenamedKey(RejectingRule):
                 continue
             name = modern_name(run.release, key.path) or ""
             note = f" ({rename.note})" if rename.note and run.release >= rename.since else ""
-            done = "the file is refused" if run.complete else "it is ignored" + self._effect(run, key.path)
+            fix = Fix(f"{name}{note}; `mbpack migrate` does the whole file", (Edit("rename", key.path, to=name),))
+            effect = self._effect(run, key.path)
+            if any(walk(layer.root, tuple(name.split("."))) is not None for layer in run.settings.layers):
+                fix, effect = Fix(f"remove it: {name} is set too", (Edit("delete", key.path),), safe=True), f", {name} counts"
+            done = "the file is refused" if run.complete else "it is ignored" + effect
             yield self.finding(
                 run,
                 _outcome(run),
@@ -62,7 +67,7 @@ class RenamedKey(RejectingRule):
                 setting=key.setting,
                 on_key=True,
                 caret=f"here: {name}",
-                fix=Fix(f"{name}{note}; `mbpack migrate` does the whole file", (Edit("rename", key.path, to=name),)),
+                fix=fix,
                 station="load",
                 offset=key.offset,
             )

@@ -258,7 +258,7 @@ class NumTokenizerWorkers(Rule):
                     "0.4 does not use num_tokenizer_workers: packing takes every CPU",
                     fix=Fix("0.5 or later, which use it"),
                 )
-        elif workers is not None and workers <= 1:
+        elif workers is not None and workers <= 1 and run.wrote(WORKERS):
             yield self.finding(
                 run,
                 Outcome("info", "waste", "data"),

@@ -136,9 +136,9 @@ class ThdMbs(Rule):
         if is_number(run.mbs) and run.mbs > 1:
             yield self.finding(
                 run,
-                CRASH_STEP,
+                Outcome("info", "crash", "first-step"),
                 MBS,
-                f"the context parallel split of packed rows takes micro_batch_size 1, found {run.mbs}",
+                f"behind the start-up check, the context parallel split of packed rows refuses micro_batch_size {run.mbs} too",
                 related=(CP,),
                 fix=Fix("micro_batch_size: 1", set_to(run, (MBS, 1)), safe=True),
             )

@@ -141,14 +141,18 @@ def _batch(plan: Plan, length: int, batch: int) -> Iterator[tuple[str, str, str]
     draft = plan.draft
     slots = formulas.token_slots(length, batch)
     unit = formulas.product((draft.get("mbs"), draft.dp.value))
-    same = formulas.equal_slot_alternatives(slots.value, [one for one in LENGTHS if one != length], unit)
-    others = "; same slots: " + ", ".join(f"{width} x {count}" for width, count in same) if same else ""
-    yield "token slots a step", f"{slots.value:,}", slots.because + others
+    yield "token slots a step", f"{slots.value:,}", slots.because + equal_slots(slots.value, length, unit)
     count = formulas.num_microbatches(batch, draft.get("mbs"), draft.dp.value)
     idle = ""
     if draft.pp > 1:
         idle = f"; pipeline idle {formulas.bubble_share(draft.pp, count.value, draft.get('vpp') or 1)}"
     yield "microbatches", str(count.value), count.because + idle
+
+
+def equal_slots(slots: int, length: int, unit: int) -> str:
+    """Other lengths and batches with the same token slots a step, as words behind the slots; "" where there are none."""
+    same = formulas.equal_slot_alternatives(slots, [one for one in LENGTHS if one != length], unit)
+    return "; same slots: " + ", ".join(f"{width} x {count}" for width, count in same) if same else ""
 
 
 def _buffer(draft: Draft, length: int) -> Iterator[tuple[str, str, str]]:

@@ -167,7 +167,10 @@ def ask(session: Session, question: Question) -> None:
             prompt.say(screen.refused("there is no default: type a name, or parts of one", width))
             return
         reply = proposal.value
-    problem = session.answer(question, _completed(session, question, reply))
+    answer = _completed(session, question, reply)
+    if answer != reply:
+        prompt.say([f"  {answer}"])
+    problem = session.answer(question, answer)
     if problem is not None:
         prompt.say(screen.refused(problem, width))
 
@@ -192,6 +195,8 @@ def _completed(session: Session, question: Question, reply: Any) -> Any:
     if any(option.value == reply for option in options):
         return reply
     found = close_options(options, str(reply))
+    if len(found) > 1:
+        prompt.say(screen.refused(f"{len(found)} recipes match: {', '.join(found[:4])}{', ...' if len(found) > 4 else ''}", prompt.width()))
     return found[0] if len(found) == 1 else reply
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from mbpack.facts import formulas
 from mbpack.facts.modes import NONE
 from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.next_steps import steps
-from mbpack.wizard.plan import Plan, derived, notes
+from mbpack.wizard.plan import Plan, derived, equal_slots, notes
 from mbpack.wizard.questions import Question
 
 GREETING = (
@@ -56,8 +57,11 @@ def forming(question: Question, draft: Draft, width: int) -> Iterator[str]:
         if question.key == "gbs":
             from mbpack.wizard.defaults import batch_unit
 
-            text = f"-> must be a multiple of MBS x DP = {batch_unit(draft)}"
-            yield from wrapped(text, width, "  ", "     ")
+            unit, length = batch_unit(draft), draft.get("seq_length")
+            slots = formulas.token_slots(length, draft.default("gbs").value)
+            yield from wrapped(f"-> must be a multiple of MBS x DP = {unit}", width, "  ", "     ")
+            same = equal_slots(slots.value, length, unit)
+            yield from wrapped(f"-> {slots.value:,} token slots a step = {slots.because}{same}", width, "  ", "     ")
     except Refused:
         return
 

@@ -23,7 +23,12 @@ EXPERTS = {
     "glm4v_moe": "n_routed_experts",
     "gpt_oss": "num_local_experts",
 }
-EXTRA: dict[str, dict[str, Any]] = {
+OF_TYPE: dict[str, dict[str, Any]] = {
+    "deepseek_v3": {"scoring_func": "sigmoid"},
+    "glm4_moe": {"scoring_func": "sigmoid"},
+    "glm4v_moe": {"use_qk_norm": False},
+}
+OF_MODEL: dict[str, dict[str, Any]] = {
     "zai-org/GLM-4.5": {"num_nextn_predict_layers": 1},
     "zai-org/GLM-4.5-Air": {"num_nextn_predict_layers": 1},
     "deepseek-ai/DeepSeek-V3": {"num_nextn_predict_layers": 1},
@@ -61,7 +66,7 @@ def configurations() -> dict[str, dict[str, Any]]:
         values: dict[str, Any] = {key: int(value) for key, value in zip(COLUMNS, shape, strict=True) if value != "-"}
         if "experts" in values:
             values[EXPERTS.get(kind, "num_experts")] = values.pop("experts")
-        values.update(EXTRA.get(name, {}))
+        values.update(OF_TYPE.get(kind, {}) | OF_MODEL.get(name, {}))
         found[name] = {"model_type": kind, "architectures": [architecture]}
         found[name].update({nested: values} if nested != "-" else values)
     return found

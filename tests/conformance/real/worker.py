@@ -20,6 +20,7 @@ import contextlib
 import copy
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -268,7 +269,7 @@ def main() -> None:
 
 
 def recipes(session: Session) -> dict[str, Any]:
-    """Recipe name -> summary, for every exported recipe that builds offline; others -> {"unavailable": reason}."""
+    """Recipe name -> summary and the verdict on the unchanged recipe, or {"unavailable": reason} where it does not build."""
     import importlib
 
     found: dict[str, Any] = {}
@@ -279,6 +280,8 @@ def recipes(session: Session) -> dict[str, Any]:
             continue
         try:
             found[name] = summary(session.recipe(name))
+            gpus = math.prod(found[name][size] or 1 for size in ("tp", "pp", "cp"))
+            found[name]["alone"] = session.judge({"id": name, "recipe": name, "gpus": gpus})
         except Exception as error:
             found[name] = {"unavailable": f"{type(error).__name__}: {str(error)[:200]}"}
     return found
