@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mbpack.cli.inputs import InputError, Inputs, split_arguments
+from mbpack.cli.output import emit
 from mbpack.cli.project import project_settings
 from mbpack.cli.session import Options, Report, Unit, reports, warn
 from mbpack.config.context import ContextError, Given, check_value
@@ -58,8 +60,11 @@ def doctor(
         selection = Selection(_names(select, table.get("select")), _names(ignore, table.get("ignore")))
         check_names(selection)
         if output_format not in FORMATS:
-            raise InputError(f"--format {output_format} is not known; use {', '.join(FORMATS)}")
+            raise InputError(f"--format {output_format} is not known; use {', '.join(FORMATS)}{_near(output_format)}")
+        if output_format != "text" and (statistics or show_resolved):
+            raise InputError(f"{'--statistics' if statistics else '--show-resolved'} prints text; leave out --format")
         inputs = split_arguments(files or [])
+        _check_targets(inputs, output, write_baseline)
         units = _units(inputs, flags, merge)
         if fix or unsafe_fixes or diff:
             from mbpack.cli.fixing import fix_units
@@ -92,9 +97,16 @@ def _finish(
     for report in found:
         if report.problem is not None:
             warn(report.problem)
+        if report.failed_rules:
+            warn(f"{report.path or 'configuration'}: rule {', '.join(report.failed_rules)} failed: a defect of mbpack; report it")
     skipped = sum(report.skipped for report in found)
     if skipped:
-        warn(f"{skipped} YAML files are no Megatron-Bridge configurations and were left out")
+        what = (
+            "1 YAML file is no Megatron-Bridge configuration and was"
+            if skipped == 1
+            else (f"{skipped} YAML files are no Megatron-Bridge configurations and were")
+        )
+        warn(f"{what} left out")
     shown = [report for report in found if report.fragment is not None]
     text = _statistics(shown) if statistics and options.output_format == "text" else _render(shown, options)
     try:
@@ -102,10 +114,10 @@ def _finish(
             from mbpack.report.baseline import dump
 
             _write(write_baseline, dump(mark for report in shown for mark in report.fingerprints))
-        if output is not None:
-            _write(output, text + "\n")
+        if output not in (None, "-"):
+            _write(output, text + "\n" if text else "")
         elif text:
-            print(text)
+            emit(text, machine=options.output_format != "text")
     except InputError as error:
         warn(str(error))
         return 2
@@ -158,9 +170,25 @@ def _write(path: str, text: str) -> None:
     from mbpack.config.writing import write_atomically
 
     try:
-        write_atomically(path, text.encode("utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        write_atomically(path, text.encode("utf-8", "replace"))
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise InputError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _check_targets(inputs: Inputs, *targets: str | None) -> None:
+    """Refuse to write a report over a configuration."""
+    for target in targets:
+        if target is None or target == "-" or not os.path.exists(target):
+            continue
+        if any(os.path.exists(path) and os.path.samefile(path, target) for path, _ in inputs.paths):
+            raise InputError(f"{target}: is one of the files to check; write the report somewhere else")
+
+
+def _near(word: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, FORMATS, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _units(inputs: Inputs, flags: Given, merge: bool) -> list[Unit]:

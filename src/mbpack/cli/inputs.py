@@ -10,13 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mbpack.config.document import Document, parse
+from mbpack.config.document import MAX_BYTES, Document, parse
 
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*=|~[A-Za-z_][\w.]*$")
 _YAML = (".yaml", ".yml")
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 #: Names under which a checkpoint keeps its configuration, best first.
 RUN_CONFIGS = ("run_config.yaml", "run_config.yml")
+
+
+#: More than a configuration may have: a device that never ends is not read to its end.
+_ENOUGH = MAX_BYTES + 1
 
 
 class InputError(Exception):
@@ -34,10 +38,14 @@ class Inputs:
 def split_arguments(arguments: Sequence[str]) -> Inputs:
     """Tell files from KEY=VALUE overrides; an existing file always counts as a file.
 
+    A name that does not exist is kept: reading it reports it, beside what the other files say.
+
     Raises:
-        InputError: an argument is neither.
+        InputError: a pattern or directory holds nothing, or stdin is named twice.
     """
     inputs = Inputs()
+    if list(arguments).count("-") > 1:
+        raise InputError("- (stdin) can be read only once")
     for argument in arguments:
         if _OVERRIDE.match(argument) and not os.path.exists(argument):
             inputs.overrides.append(argument)
@@ -56,10 +64,8 @@ def _expand(argument: str) -> Iterator[tuple[str, bool]]:
         if not found:
             raise InputError(f"{argument}: no file matches")
         yield from ((name, True) for name in found)
-    elif os.path.exists(argument):
-        yield argument, False
     else:
-        raise InputError(f"{argument}: no such file or directory")
+        yield argument, False
 
 
 def _directory(path: Path) -> Iterator[tuple[str, bool]]:
@@ -73,6 +79,8 @@ def _directory(path: Path) -> Iterator[tuple[str, bool]]:
         yield str(saved[-1]), False
         return
     found = sorted(str(name) for suffix in _YAML for name in path.rglob(f"*{suffix}") if name.is_file())
+    if not found and not os.access(path, os.R_OK | os.X_OK):
+        raise InputError(f"{path}: cannot be read: Permission denied")
     if not found:
         raise InputError(f"{path}: no run_config.yaml and no YAML file in this directory")
     yield from ((name, True) for name in found)
@@ -91,12 +99,28 @@ def read(path: str) -> Document:
     """
     try:
         if path == "-":
-            data = sys.stdin.buffer.read()
+            data = sys.stdin.buffer.read(_ENOUGH)
         else:
             with open(path, "rb") as stream:
-                data = stream.read()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+                data = stream.read(_ENOUGH)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file or directory{_hint(path)}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if is_script(path):
         return Document(path, data.decode("utf-8", "replace"))
     return parse(data, path)
+
+
+def _hint(path: str) -> str:
+    """What may have been meant by a name that does not exist."""
+    from difflib import get_close_matches
+
+    folder, name = os.path.split(path)
+    try:
+        near = get_close_matches(name, sorted(os.listdir(folder or "."))[:5000], n=1, cutoff=0.7)
+    except OSError:
+        near = []
+    if near:
+        return f"; did you mean {os.path.join(folder, near[0])}?"
+    return "; an override is written KEY=VALUE" if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", path) else ""

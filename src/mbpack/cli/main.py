@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+
+from mbpack.cli.output import silence, tolerant
 
 #: Commands in the order help shows them, and the module of each.
 COMMANDS = {
@@ -18,14 +21,46 @@ COMMANDS = {
     "verify": "mbpack.cli.verify",
 }
 
+#: Exit codes: usage or an input that cannot be used, a defect of mbpack, and Ctrl-C as shells count it.
+USAGE, INTERNAL, INTERRUPTED = 2, 70, 130
+
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command line and return its exit code; never raises for bad input."""
+    """Run the command line and return its exit code; never raises for bad input.
+
+    A defect of mbpack is one line and exit code 70; with MBPACK_TRACEBACK set the exception is raised instead.
+    """
+    tolerant()
+    try:
+        code = _dispatch(list(argv))
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("aborted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence()
+        return 1
+    except Exception as error:
+        if os.environ.get("MBPACK_TRACEBACK"):
+            raise
+        words = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"mbpack: internal error: {words[:300]} (set MBPACK_TRACEBACK=1 to see where, and report it)", file=sys.stderr)
+        return INTERNAL
+
+
+def _dispatch(argv: list[str]) -> int:
+    if argv in (["--version"], ["-V"]):
+        from mbpack import __version__
+
+        print(f"mbpack {__version__}")
+        return 0
     import typer
 
     app = typer.Typer(
         name="mbpack",
         help="Wizard and configuration doctor for sequence packing and long-context fine-tuning in NVIDIA Megatron-Bridge.",
+        epilog="`mbpack --version` prints the version.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -41,16 +76,18 @@ def run(argv: Sequence[str]) -> int:
         if wanted is None or name == wanted:
             import_module(module).register(app)
     try:
-        code = app(args=list(argv), standalone_mode=False)
+        code = app(args=argv, standalone_mode=False)
     except typer.Exit as leave:
         return leave.exit_code
     except typer.Abort:
         print("aborted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
+    except SystemExit as leave:  # typer's answer to a reader who has gone
+        return leave.code if isinstance(leave.code, int) else 1
     except Exception as error:
         show = getattr(error, "show", None)  # click's usage errors know how to print themselves
         if show is None:
             raise
         show()
-        return 2
+        return USAGE
     return code if isinstance(code, int) else 0

@@ -29,18 +29,24 @@ def project_settings(start: Path | None = None) -> tuple[Given, dict[str, Any]]:
 
 
 def _table(path: Path) -> dict[str, Any] | None:
-    text = path.read_bytes()
-    if b"tool.mbpack" not in text:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ContextError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if b"mbpack" not in text:
         return None
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib  # the same parser, for Python 3.10
     try:
-        table = tomllib.loads(text.decode("utf-8")).get("tool", {}).get("mbpack", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tools = tomllib.loads(text.decode("utf-8")).get("tool", {})
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or nested without end
         raise ContextError(f"{path}: not valid TOML: {error}") from None
-    return table if isinstance(table, dict) else {}
+    table = tools.get("mbpack", {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        raise ContextError(f"{path}: tool.mbpack must be a table")
+    return table
 
 
 def _given(path: Path, table: dict[str, Any]) -> Given:
@@ -52,5 +58,7 @@ def _given(path: Path, table: dict[str, Any]) -> Given:
             continue
         if name not in _CONTEXT:
             raise ContextError(f"{path}: tool.mbpack.{name} is not known; use {', '.join((*_CONTEXT, 'select', 'ignore'))}")
+        if isinstance(value, (list, dict)):
+            raise ContextError(f"{path}: tool.mbpack.{name} must be a single value")
         values[name] = check_value(name, str(value), f"{path}: tool.mbpack")
     return Given(**values)

@@ -18,7 +18,9 @@ from mbpack.config.run import Run
 from mbpack.engine.check import Selection
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
+from mbpack.report.columns import printable
 from mbpack.report.style import Style
+from mbpack.rules.internal import INTERNAL
 
 #: From this many configurations on, all processors are used: starting a second process costs about 30 of them.
 PARALLEL_FROM = 100
@@ -59,6 +61,7 @@ class Report:
     failed: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     fingerprints: tuple[str, ...] = ()
+    failed_rules: tuple[str, ...] = ()  # rules that raised, and whose findings a selection hides
     problem: str | None = None  # an input that could not be used: one line
     skipped: bool = False
 
@@ -74,9 +77,16 @@ def reports(units: Sequence[Unit], options: Options) -> Iterator[Report]:
 
     size = max(25, -(-len(units) // (workers * 4)))
     chunks = [units[start : start + size] for start in range(0, len(units), size)]
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, initializer=_leave_interrupts) as pool:
         for chunk in pool.map(_chunk, chunks, [options] * len(chunks)):
             yield from chunk
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is the parent's to answer: a worker would only print where it was."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _chunk(units: Sequence[Unit], options: Options) -> list[Report]:
@@ -96,6 +106,12 @@ def _report(unit: Unit, options: Options) -> list[Report]:
             result = judge(request)
         except ContextError as error:
             found.append(Report(request.path, problem=str(error)))
+            continue
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            if os.environ.get("MBPACK_TRACEBACK"):
+                raise
+            text = f"{path or 'configuration'}: internal error, nothing to report: {type(error).__name__}: {error}"
+            found.append(Report(request.path, problem=text, failed=True))
             continue
         if unit.found and any(finding.rule.slug == "cfg/not-bridge" for finding in result.findings):
             found.append(Report(request.path, skipped=True))
@@ -164,6 +180,7 @@ def _kept(result: Result, options: Options) -> Report:
         errors=result.errors,
         warnings=result.warnings,
         failed=bool(result.failed_rules),
+        failed_rules=() if any(f.rule is INTERNAL for f in result.findings) else tuple(result.failed_rules),
         counts=Counter(f"{f.rule.code} {f.rule.slug} {f.outcome.severity}" for f in result.findings),
         fingerprints=marks,
     )
@@ -185,4 +202,4 @@ def _fragment(result: Result, options: Options) -> Any:
 
 def warn(message: str) -> None:
     """One line for people, beside the report."""
-    print(f"mbpack doctor: {message}", file=sys.stderr)
+    print(f"mbpack doctor: {printable(' '.join(message.splitlines()))}", file=sys.stderr)

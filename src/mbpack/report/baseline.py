@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -18,9 +19,10 @@ class BaselineError(ValueError):
 
 def fingerprints(result: Result) -> tuple[str, ...]:
     """A mark per finding that survives moved lines: file, rule, key and message."""
+    path = os.path.normpath(result.path) if result.path else ""
     return tuple(
         hashlib.sha256(
-            "\0".join((result.path or "", finding.rule.code, finding.setting.key, finding.message)).encode()
+            "\0".join((path, finding.rule.code, finding.setting.key, finding.message)).encode("utf-8", "replace")
         ).hexdigest()[:16]
         for finding in result.findings
     )

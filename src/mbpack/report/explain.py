@@ -213,5 +213,3 @@ def _unknown(topic: str) -> str:
     near = list(dict.fromkeys(get_close_matches(topic, names, n=3, cutoff=0.5)))
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return f"nothing is called {topic}{hint} (mbpack explain lists modes, pitfalls and rules)"
-
-

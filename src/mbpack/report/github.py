@@ -15,6 +15,7 @@ def render(files: Sequence[dict[str, Any]]) -> str:
 
 def _annotation(path: str | None, finding: dict[str, Any]) -> str:
     properties = {"title": f"{finding['code']} {finding['slug']}"}
+    path = finding.get("path", path)
     if path and path != "-":
         properties = {"file": path, **properties}
         if finding["line"]:

@@ -7,17 +7,25 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mbpack import __version__
-from mbpack.config.settings import ABSENT, Object, Setting
+from mbpack.config.settings import ABSENT, Object, Origin, Setting
 from mbpack.engine.features import test_commands
 from mbpack.engine.result import NotChecked, Result
 from mbpack.rules.base import Finding
 
 SCHEMA_VERSION = 1
+#: Longest whole number written in decimal; Python refuses to convert much longer ones.
+MAX_BITS = 4096
 
 
 def render(files: Sequence[dict[str, Any]]) -> str:
     """Data of several configurations as one JSON object."""
-    return json.dumps(payload(files), indent=1, ensure_ascii=False, allow_nan=False)
+    return dumps(payload(files))
+
+
+def dumps(data: Any) -> str:
+    """Data as JSON that every reader takes: no NaN, and no half characters from the bytes of a broken file."""
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def payload(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -47,7 +55,7 @@ def file_data(result: Result) -> dict[str, Any]:
         },
         "mode": result.mode,
         "verdict": result.verdict,
-        "findings": [finding_data(finding, finding is result.first) for finding in result.findings],
+        "findings": [finding_data(finding, finding is result.first, result.path) for finding in result.findings],
         "not_checked": [_not_checked(entry) for entry in result.not_checked],
         "derived": {name: derived.value for name, derived in result.derived.items()},
         "upstream_tests": test_commands(result.run) if result.run is not None else [],
@@ -58,9 +66,9 @@ def _not_checked(entry: NotChecked) -> dict[str, Any]:
     return {"code": entry.rule.code, "needs": list(entry.needs)}
 
 
-def finding_data(finding: Finding, fires_first: bool) -> dict[str, Any]:
-    """One finding as plain data."""
-    line, column, end = place(finding)
+def finding_data(finding: Finding, fires_first: bool, path: str | None = None) -> dict[str, Any]:
+    """One finding as plain data; it names its file where that is not the one reported on (layers, scripts)."""
+    line, column, end = (None, None, None) if is_argument(finding.setting) else place(finding)
     data: dict[str, Any] = {
         "code": finding.rule.code,
         "slug": finding.rule.slug,
@@ -73,7 +81,7 @@ def finding_data(finding: Finding, fires_first: bool) -> dict[str, Any]:
         "line": line,
         "column": column,
         "end_column": end,
-        "related": [_related(setting) for setting in distinct(finding.related, finding.setting)],
+        "related": [_related(setting, path) for setting in distinct(finding.related, finding.setting)],
         "fix": None,
         "fires_first": fires_first,
     }
@@ -81,21 +89,29 @@ def finding_data(finding: Finding, fires_first: bool) -> dict[str, Any]:
         data["fix"] = {
             "safety": "safe" if finding.fix.safe else "unsafe",
             "title": finding.fix.title,
-            "edits": [
-                {"op": edit.op, "key": edit.key, "value": plain(edit.value), "to": edit.to} for edit in finding.fix.edits
-            ],
+            "edits": [{"op": edit.op, "key": edit.key, "value": plain(edit.value), "to": edit.to} for edit in finding.fix.edits],
         }
-    return data
+    return data | _elsewhere(finding.setting, path)
 
 
-def _related(setting: Setting) -> dict[str, Any]:
-    span = setting.item.span if setting.item is not None else None
+def _related(setting: Setting, path: str | None) -> dict[str, Any]:
+    span = setting.item.span if setting.item is not None and not is_argument(setting) else None
     return {
         "key": setting.key,
         "line": span.line if span else None,
         "column": span.column if span else None,
         "value": plain(setting.value),
-    }
+    } | _elsewhere(setting, path)
+
+
+def _elsewhere(setting: Setting, path: str | None) -> dict[str, str]:
+    own = setting.document.path if setting.item is not None and setting.document is not None else None
+    return {"path": own} if own is not None and own != path else {}
+
+
+def is_argument(setting: Setting) -> bool:
+    """Whether a value was given as KEY=VALUE on the command line: it stands in no file."""
+    return setting.origin is Origin.OVERRIDE and (setting.document is None or setting.document.path is None)
 
 
 def distinct(settings: Iterable[Setting], other: Setting) -> list[Setting]:
@@ -127,6 +143,8 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return str(value)
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return hex(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value)

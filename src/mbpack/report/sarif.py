@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from mbpack import __version__
+from mbpack.report.json import dumps
 from mbpack.rules.documentation import page_of
 from mbpack.rules.registry import BY_NAME
 
@@ -25,8 +26,8 @@ def render(files: Sequence[dict[str, Any]]) -> str:
         "rules": [_rule(code) for code in codes],
     }
     results = [_result(path, finding, codes.index(finding["code"])) for path, finding in findings]
-    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
-    return json.dumps(log, indent=1, ensure_ascii=False)
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rule(code: str) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def _rule(code: str) -> dict[str, Any]:
 
 
 def _result(path: str | None, finding: dict[str, Any], index: int) -> dict[str, Any]:
-    text = finding["message"] + (f" {finding['why']}" if finding["why"] else "")
+    text = finding["message"] + (f". {finding['why']}" if finding["why"] else "")
     result: dict[str, Any] = {
         "ruleId": finding["code"],
         "ruleIndex": index,
@@ -53,17 +54,26 @@ def _result(path: str | None, finding: dict[str, Any], index: int) -> dict[str, 
     locations = list(_locations(path, finding))
     if locations:
         result["locations"] = locations
+    related = [place for other in finding["related"] if other["line"] for place in _locations(path, other)]
+    if related:
+        result["relatedLocations"] = related
     return result
 
 
-def _locations(path: str | None, finding: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _locations(path: str | None, place: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The place of a finding or of a related setting; none for stdin and for arguments without a file."""
+    path = place.get("path", path)
     if not path or path == "-":
         return
-    location: dict[str, Any] = {"artifactLocation": {"uri": path.replace("\\", "/")}}
-    if finding["line"]:
-        location["region"] = {
-            "startLine": finding["line"],
-            "startColumn": finding["column"],
-            "endColumn": finding["end_column"],
-        }
+    location: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
+    if place["line"]:
+        location["region"] = {"startLine": place["line"], "startColumn": place["column"]}
+        if place.get("end_column"):
+            location["region"]["endColumn"] = place["end_column"]
     yield {"physicalLocation": location}
+
+
+def _uri(path: str) -> str:
+    """A path as a URI reference: relative ones stay relative, for the reader to resolve in its checkout."""
+    quoted = quote(path.replace("\\", "/").encode("utf-8", "surrogateescape"), safe="/:~" if path[1:2] == ":" else "/~")
+    return f"file://{quoted}" if path.startswith("/") else quoted

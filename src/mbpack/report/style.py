@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import textwrap
 from dataclasses import dataclass
 from typing import TextIO
 
+from mbpack.report import columns
+
 _CODES = {"error": "1;31", "warning": "1;33", "info": "1;36", "bold": "1", "dim": "2", "good": "1;32", "caret": "1;31"}
+
+
+#: Columns where nothing tells the width: a pipe, a file.
+_WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +22,25 @@ class Style:
     """How text is painted: with ANSI colours or plainly, and how wide a line may be (columns)."""
 
     colour: bool = False
-    width: int = 100
+    width: int = _WIDTH
 
     def paint(self, kind: str, text: str) -> str:
         """Text in the colour of a kind of thing."""
+        text = columns.printable(text)
         return f"\x1b[{_CODES[kind]}m{text}\x1b[0m" if self.colour and text else text
 
     def wrap(self, text: str, first: str, rest: str) -> list[str]:
         """Text broken at the width: the first line after one prefix, the others after another."""
-        return textwrap.wrap(
-            text, self.width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-        ) or [first.rstrip()]
+        return columns.wrap(text, self.width, first, rest)
 
 
 def style_for(stream: TextIO | None = None) -> Style:
-    """Colour only where the stream is a terminal that understands it; NO_COLOR and TERM=dumb switch it off."""
+    """Colour only where the stream is a terminal that understands it; NO_COLOR and TERM=dumb switch it off.
+
+    The width is that of the terminal or of the variable COLUMNS, within reason.
+    """
     stream = stream or sys.stdout
     tty = hasattr(stream, "isatty") and stream.isatty()
     colour = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = shutil.get_terminal_size((100, 24)).columns if tty else 100
-    return Style(colour, max(60, min(width, 120)))
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns if tty or os.environ.get("COLUMNS") else _WIDTH
+    return Style(colour, max(40, min(width, 120)))

@@ -8,7 +8,8 @@ from mbpack.config.document import Document
 from mbpack.config.settings import ABSENT, Object, Origin, Setting
 from mbpack.engine.features import test_commands
 from mbpack.engine.result import NotChecked, Result
-from mbpack.report.json import distinct, place
+from mbpack.report.columns import clip, columns, flow, head, printable
+from mbpack.report.json import MAX_BITS, distinct, is_argument, place
 from mbpack.report.style import Style
 from mbpack.rules.base import Finding
 
@@ -52,7 +53,8 @@ def summary(results: Sequence[tuple[int, int]], style: Style) -> str:
     errors, warnings = sum(e for e, _ in results), sum(w for _, w in results)
     clean = sum(not e and not w for e, w in results)
     kind = "error" if errors else "warning" if warnings else "good"
-    return style.paint(kind, f"{len(results)} configurations: {_count(errors, 'error')}, {_count(warnings, 'warning')}, {clean} clean")
+    counts = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}, {clean} clean"
+    return style.paint(kind, f"{_count(len(results), 'configuration')}: {counts}")
 
 
 def _count(number: int, word: str) -> str:
@@ -62,21 +64,24 @@ def _count(number: int, word: str) -> str:
 def _lines(result: Result, style: Style) -> Iterator[str]:
     shown = [finding for finding in result.findings if finding.outcome.severity != "info"]
     notes = [finding for finding in result.findings if finding.outcome.severity == "info"]
-    name = result.path if result.path not in (None, "-") else "stdin" if result.path == "-" else _recipe_name(result)
+    name = printable("stdin" if result.path == "-" else result.path or _recipe_name(result))
     if not shown and not notes:
-        yield f"{name}: {style.paint('good', 'no problems found')} ({_scope(result)})"
-        yield from _closing(result, style, quiet=True)
+        good = "no problems found"
+        lines = style.wrap(f"{name}: {good} ({_scope(result)})", "", "  ")
+        yield from (line.replace(good, style.paint("good", good)) for line in lines)
         return
-    yield style.paint("bold", name) + "  " + _context(result)
+    lines = style.wrap(f"{name}  {_context(result)}", "", "  ")
+    yield lines[0].replace(name, style.paint("bold", name) + " ", 1)
+    yield from lines[1:]
     for finding in shown:
         yield ""
-        yield from _finding(finding, finding is result.first, style)
+        yield from _finding(finding, finding is result.first, result.path, style)
     if notes:
         yield ""
         for finding in notes:
             yield from _note(finding, style)
     yield ""
-    yield from _closing(result, style, quiet=False)
+    yield from _closing(result, style)
 
 
 def _recipe_name(result: Result) -> str:
@@ -88,6 +93,8 @@ def _scope(result: Result) -> str:
     needs = _needed(result.not_checked)
     if needs:
         text += f", {len(result.not_checked)} not checkable: {', '.join(needs)}"
+    if result.suppressed:
+        text += f", {_count(result.suppressed, 'finding')} suppressed"
     return text
 
 
@@ -105,69 +112,85 @@ def _context(result: Result) -> str:
     return ", ".join(words)
 
 
-def _finding(finding: Finding, first: bool, style: Style) -> Iterator[str]:
+def _finding(finding: Finding, first: bool, path: str | None, style: Style) -> Iterator[str]:
     outcome = finding.outcome
     when = _WHEN[outcome.when]
     tag = {"rejected": "rejected: refused"}.get(outcome.consequence, outcome.consequence) + (f" {when}" if when else "")
     tag += ", first" if first else ""
-    head = f"{outcome.severity} {finding.rule.code}  {finding.message}   [{tag}]"
-    lines = style.wrap(head, "", "      ")
     label = f"{outcome.severity} {finding.rule.code}"
+    lines = style.wrap(f"{finding.message} [{tag}]", f"{label}  ", "      ")
     yield style.paint(outcome.severity, label) + lines[0][len(label) :]
     yield from lines[1:]
-    yield from _source(finding, style)
+    yield from _source(finding, path, style)
     if finding.why:
         yield from style.wrap(finding.why, "  why   ", "        ")
     if finding.fix is not None:
-        safety = "" if not finding.fix.edits else "   [safe]" if finding.fix.safe else "   [unsafe: --unsafe-fixes]"
+        safety = "" if not finding.fix.edits else " [safe]" if finding.fix.safe else " [unsafe: --unsafe-fixes]"
         yield from style.wrap(finding.fix.title + safety, "  fix   ", "        ")
 
 
 def _note(finding: Finding, style: Style) -> Iterator[str]:
     line = place(finding)[0]
-    where = f" (line {line})" if line else ""
-    lines = style.wrap(f"note {finding.rule.code}  {finding.message}{where}", "", "      ")
+    where = f" (line {line})" if line and not is_argument(finding.setting) else ""
+    lines = style.wrap(finding.message + where, f"note {finding.rule.code}  ", "      ")
     yield style.paint("info", "note") + lines[0][4:]
     yield from lines[1:]
 
 
-def _source(finding: Finding, style: Style) -> Iterator[str]:
+def _source(finding: Finding, path: str | None, style: Style) -> Iterator[str]:
+    """The line a finding is about with a caret below, then the lines it follows from."""
     setting = finding.setting
     line, column, end = place(finding)
     if line and setting.document is not None and column and end:
         text = _line_of(setting.document, line)
         if text:
-            yield from _caret(text, line, column, end, finding.caret, style)
+            number = _number(setting, line)
+            yield from _caret(text, number, column, end, finding.caret, style)
+            if path is not None and setting.document.path not in (None, path):
+                yield from style.wrap(f"in {setting.document.path}", "       | ", "       | ")
     elif setting.value is not ABSENT and setting.key:
-        yield f"     {setting.key}: {_value(setting)}   ({_origin(setting)})"
+        yield from style.wrap(f"{setting.key}: {_value(setting)} ({_origin(setting)})", "     ", "       ")
     shown = set()
     for related in distinct(finding.related, setting):
         if related.value is ABSENT:
             continue
-        item = related.item
-        if item is not None and related.document is not None and item.span.line != line and item.span.line not in shown:
-            shown.add(item.span.line)
-            yield f"  {item.span.line:>4} | {_clip(_line_of(related.document, item.span.line), style.width - 9)}"
+        item, document = related.item, related.document
+        if item is not None and document is not None:
+            place_of = (document.path, item.span.line)
+            if place_of != (setting.document.path if setting.document else None, line) and place_of not in shown:
+                shown.add(place_of)
+                there = f"   (in {document.path})" if path is not None and document.path not in (None, path) else ""
+                text = _line_of(document, item.span.line).strip("\r\n") + there
+                yield f"  {_number(related, item.span.line)} | {clip(printable(text), style.width - 9)}"
         elif item is None:
-            yield f"       {related.key}: {_value(related)}   ({_origin(related)})"
+            yield from style.wrap(f"{related.key}: {_value(related)} ({_origin(related)})", "       ", "         ")
 
 
-def _caret(text: str, line: int, column: int, end: int, caret: str, style: Style) -> Iterator[str]:
-    room = style.width - 9
-    start = 0
-    if end > room:  # a long line is shown from where it matters
-        start = max(0, column - 1 - room // 3)
-    clipped = _clip(text[start:], room)
-    yield f"  {line:>4} | {('…' if start else '') + clipped}"
-    length = max(1, min(end, column + room) - column)
-    offset = column - 1 - start + (1 if start else 0)
-    marks = "^" * (length if length > 1 else 1)
-    yield "       | " + " " * offset + style.paint("caret", marks) + (f" {caret}" if caret else "")
+def _number(setting: Setting, line: int) -> str:
+    return " arg" if is_argument(setting) else f"{line:>4}"
 
 
-def _clip(text: str, room: int) -> str:
-    text = text.rstrip("\r\n").replace("\t", " ")
-    return text if len(text) <= room else text[: room - 1] + "…"
+def _caret(text: str, number: str, column: int, end: int, caret: str, style: Style) -> Iterator[str]:
+    """A source line and the marks below it; a long line is shown from where it matters."""
+    text, room = printable(text.rstrip("\r\n")), style.width - 9
+    before, marked = text[: column - 1], text[column - 1 : end - 1]
+    if columns(before) + columns(marked) > room:
+        while columns(before) > room // 3:
+            before = before[1:]
+        cut = column - 1 - len(before)
+        text = ("…" if cut else "") + text[cut:]
+        before = ("…" if cut else "") + before
+    yield f"  {number} | {clip(text, room)}"
+    offset = columns(before)
+    marks = "^" * max(1, min(columns(head(marked, room)), room - offset))
+    line = "       | " + " " * offset + style.paint("caret", marks)
+    if not caret:
+        yield line
+    elif offset + len(marks) + 1 + columns(caret) <= room:
+        yield f"{line} {printable(caret)}"
+    else:
+        yield line
+        yield from style.wrap(caret, "       | ", "       | ")
 
 
 def _line_of(document: Document, line: int) -> str:
@@ -187,6 +210,8 @@ def _value(setting: Setting) -> str:
         return value.name or "{...}"
     if value is None:
         return "null"
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return hex(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -200,21 +225,21 @@ def _needed(entries: Sequence[NotChecked]) -> list[str]:
     return flags + sorted(_OTHER_NEEDS[need] for need in needs if need in _OTHER_NEEDS)
 
 
-def _closing(result: Result, style: Style, quiet: bool) -> Iterator[str]:
+def _closing(result: Result, style: Style) -> Iterator[str]:
+    """Below the findings: derived values, what was not checked, upstream's tests, the counts."""
     derived = [f"{_LABELS.get(name, name)} {value}" for name, value in result.derived.items()]
-    if derived and not quiet:
-        yield from style.wrap("Derived   " + "   ".join(derived), "", "          ")
-    if result.not_checked and not quiet:
+    if derived:
+        yield from flow(derived, style.width, "Derived   ", "          ", "   ")
+    if result.not_checked:
         yield from _not_checked(result.not_checked, style)
-    if result.run is not None and not quiet:
+    if result.run is not None:
         commands = test_commands(result.run)
         if commands:
-            yield f"Upstream tests for what this configuration uses (Megatron-Bridge {result.run.release}, in its checkout):"
+            where = f"(Megatron-Bridge {result.run.release}, in its checkout)"
+            yield from style.wrap(f"Upstream tests for what this configuration uses {where}:", "", "  ")
             yield from (f"  {command}" for command in commands)
-    if not quiet:
-        if result.run is not None:
-            yield style.paint("dim", "Not validated here: Megatron-Core's checks of other model fields.")
-        yield _totals(result, style)
+        yield style.paint("dim", "Not validated here: Megatron-Core's checks of other model fields.")
+    yield from _totals(result, style)
 
 
 def _not_checked(entries: Sequence[NotChecked], style: Style) -> Iterator[str]:
@@ -226,10 +251,10 @@ def _not_checked(entries: Sequence[NotChecked], style: Style) -> Iterator[str]:
         flags = [_FLAGS.get(need) or _OTHER_NEEDS.get(need, need) for need in needs] or ["a value that cannot be resolved here"]
         shown = ", ".join(codes[:4]) + (f" and {len(codes) - 4} more" if len(codes) > 4 else "")
         parts.append(f"{shown}: need {' and '.join(flags)}")
-    yield from style.wrap(f"Not checked ({len(entries)})   " + "; ".join(parts), "", "          ")
+    yield from style.wrap("; ".join(parts), f"Not checked ({len(entries)})   ", "          ")
 
 
-def _totals(result: Result, style: Style) -> str:
+def _totals(result: Result, style: Style) -> Iterator[str]:
     errors, warnings = result.errors, result.warnings
     kind = "error" if errors else "warning" if warnings else "good"
     text = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
@@ -241,4 +266,4 @@ def _totals(result: Result, style: Style) -> str:
         text += f" {result.suppressed} suppressed."
     if result.findings:
         text += f" mbpack explain {result.findings[0].rule.code} says more."
-    return style.paint(kind, text)
+    yield from (style.paint(kind, line) for line in style.wrap(text, "", ""))

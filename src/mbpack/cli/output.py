@@ -1,0 +1,42 @@
+"""How commands print: whole reports, to terminals and readers of every kind, some of which stop reading."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def emit(text: str, machine: bool = False) -> None:
+    """Print a report and a line end; a reader who has gone (``| head``) is no error.
+
+    Reports for machines are UTF-8 whatever the locale says, as JSON and XML readers expect.
+    """
+    try:
+        stream = getattr(sys.stdout, "buffer", None)
+        if machine and stream is not None:
+            sys.stdout.flush()
+            stream.write((text + "\n").encode("utf-8", "replace"))
+            stream.flush()
+        else:
+            print(text, flush=True)
+    except BrokenPipeError:
+        silence()
+
+
+def tolerant() -> None:
+    """Let characters that the terminal's encoding lacks be printed as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def silence() -> None:
+    """Drop what is still to be printed, so that the interpreter does not complain when it leaves."""
+    try:
+        target = sys.stdout.fileno()
+    except (OSError, ValueError):  # no real stream
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, target)
+    os.close(nowhere)
