@@ -34,29 +34,29 @@ def explain(
     max_seqlen_per_dp_cp_rank: Annotated[int | None, typer.Option(help="Tokens per rank of an online pack.")] = None,
 ) -> int:
     """Explain a rule, key, mode, family or pitfall; with numbers, calculate. Without a topic: the map of everything."""
+    from mbpack.cli.output import emit
+    from mbpack.report.columns import printable
     from mbpack.report.explain import UnknownTopicError, overview, page
     from mbpack.report.style import style_for
 
     numbers = Numbers(tp, pp, vpp, cp, eval_cp, sp, gpus, dp, mbs, gbs, seq_length, max_seqlen_per_dp_cp_rank)
     style = style_for()
     if topic is None:
-        print(overview(style))
+        emit(overview(style))
         return 0
     try:
         answers = numbers.answers(topic)
     except ValueError as error:
         print(f"mbpack explain: {error}", file=sys.stderr)
         return 2
-    for answer in answers:
-        print(answer)
     try:
         text = page(topic, style)
     except UnknownTopicError as error:
-        if answers:
-            return 0
-        print(f"mbpack explain: {error}", file=sys.stderr)
-        return 2
-    print(("\n" if answers else "") + text)
+        if not answers:
+            print(f"mbpack explain: {printable(str(error))}", file=sys.stderr)
+            return 2
+        text = ""
+    emit("\n\n".join(part for part in ("\n".join(answers), text) if part))
     return 0
 
 
@@ -114,7 +114,7 @@ class Numbers:
         if self.gpus is None:
             if self.dp is None:
                 raise ValueError("the data parallel size needs --gpus (and --tp, --pp, --cp)")
-            return Derived(self.dp, "given")
+            return Derived(self.dp, "")
         return formulas.data_parallel_size(self.gpus, self.tp, self.pp, self.cp)
 
     def _microbatches(self) -> list[str]:

@@ -50,18 +50,20 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    if argv in (["--version"], ["-V"]):
+    if argv[:1] in (["--version"], ["-V"]):
         from mbpack import __version__
 
         print(f"mbpack {__version__}")
         return 0
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        print(f"mbpack: {_no_command(argv[0])}", file=sys.stderr)
+        return USAGE
     import typer
 
     app = typer.Typer(
         name="mbpack",
         help="Wizard and configuration doctor for sequence packing and long-context fine-tuning in NVIDIA Megatron-Bridge.",
         epilog="`mbpack --version` prints the version.",
-        no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -76,7 +78,7 @@ def _dispatch(argv: list[str]) -> int:
         if wanted is None or name == wanted:
             import_module(module).register(app)
     try:
-        code = app(args=argv, standalone_mode=False)
+        code = app(args=argv or ["--help"], prog_name="mbpack", standalone_mode=False)
     except typer.Exit as leave:
         return leave.exit_code
     except typer.Abort:
@@ -90,4 +92,14 @@ def _dispatch(argv: list[str]) -> int:
             raise
         show()
         return USAGE
+    if not argv:
+        return USAGE  # the help was shown, but nothing was asked for
     return code if isinstance(code, int) else 0
+
+
+def _no_command(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"no command is called {name[:60]!r}{hint} (commands: {', '.join(COMMANDS)})"

@@ -109,7 +109,7 @@ def check_value(name: str, value: str, where: str) -> Any:
         ContextError: when it cannot be used.
     """
     if name in ("gpus", "nodes"):
-        if not value.isdigit() or int(value) < 1:
+        if not (value.isascii() and value.isdigit() and len(value) <= 9 and int(value) > 0):
             raise ContextError(f"{where}: {name}={value} must be a positive whole number")
         return int(value)
     if name == "launcher" and value not in LAUNCHERS:

@@ -10,6 +10,7 @@ from mbpack.facts.modes import MODES, Mode
 from mbpack.facts.pitfalls import PITFALLS, Pitfall
 from mbpack.facts.releases import NIGHTLY, RELEASES
 from mbpack.facts.schema import releases_with
+from mbpack.report import explain_more as more
 from mbpack.report.style import Style
 from mbpack.rules.base import Rule
 from mbpack.rules.documentation import page_of
@@ -26,7 +27,7 @@ def page(topic: str, style: Style) -> str:
     Raises:
         UnknownTopicError: nothing goes by that name.
     """
-    for find in (_rule, _pitfall, _mode, _key):
+    for find in (_rule, _pitfall, _mode, _key, more.number_page, more.family_page, more.topic_page):
         lines = find(topic, style)
         if lines is not None:
             return "\n".join(lines)
@@ -52,7 +53,7 @@ def _paragraph(text: str, style: Style, indent: str = "") -> Iterator[str]:
 
 
 def _rule(topic: str, style: Style) -> list[str] | None:
-    rule = BY_NAME.get(topic.upper()) or BY_NAME.get(topic)
+    rule = BY_NAME.get(topic.upper()) or BY_NAME.get(topic.lower())
     return list(rule_page(rule, style)) if rule is not None else None
 
 
@@ -83,8 +84,9 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
         yield ""
     about = [pitfall for pitfall in PITFALLS if rule.slug in pitfall.rules]
     if about:
-        yield "See also   " + ", ".join(f"pitfall {p.number} ({p.title})" for p in about)
-    yield f"Ignore it in one file with the comment   # mbpack: ignore[{rule.code}] reason"
+        words = ", ".join(f"pitfall {pitfall.number} ({pitfall.title})" for pitfall in about)
+        yield from style.wrap(words, "See also   ", "           ")
+    yield f"Ignore it in one file with a comment   # mbpack: ignore[{rule.code}] reason"
 
 
 def _span(rule: Rule) -> str:
@@ -103,7 +105,7 @@ def _rules(style: Style) -> Iterator[str]:
         if rule.topic != topic:
             topic = rule.topic
             yield f"  {topic}"
-        yield from style.wrap(f"{rule.code}  {page_of(rule).title}", "    ", "            ")
+        yield from style.wrap(page_of(rule).title, f"    {rule.code}  ", "            ")
 
 
 # ---------------------------------------------------------------------- pitfalls
@@ -125,7 +127,7 @@ def _pitfall_page(pitfall: Pitfall, style: Style) -> Iterator[str]:
 def _pitfalls(style: Style) -> Iterator[str]:
     yield _title("Pitfalls: mbpack explain NUMBER", style)
     for pitfall in PITFALLS:
-        yield from style.wrap(f"{pitfall.number:>2}  {pitfall.title}", "  ", "      ")
+        yield from style.wrap(pitfall.title, f"  {pitfall.number:>2}  ", "      ")
 
 
 def _related(slugs: Iterable[str], style: Style) -> Iterator[str]:
@@ -133,7 +135,7 @@ def _related(slugs: Iterable[str], style: Style) -> Iterator[str]:
     for slug in slugs:
         rule = BY_NAME.get(slug)
         if rule is not None:
-            yield from style.wrap(f"{rule.code}  {page_of(rule).title}", "  ", "          ")
+            yield from style.wrap(page_of(rule).title, f"  {rule.code}  ", "          ")
 
 
 # ---------------------------------------------------------------------- modes
@@ -174,7 +176,7 @@ def _mode_lines(mode: Mode, style: Style, indent: str = "") -> Iterator[str]:
 def _key(topic: str, style: Style) -> list[str] | None:
     keys = _mentioned_keys()
     names = {key.rpartition(".")[2]: key for key in keys}
-    key = topic if topic in keys else names.get(topic)
+    key = topic if topic in keys else names.get(topic) or names.get(topic.lower())
     section, _, rest = (key or topic).partition(".")
     known = releases_with(section, rest) if rest and "." not in rest else []
     if key is None and not known:
@@ -185,9 +187,10 @@ def _key(topic: str, style: Style) -> list[str] | None:
     for rename in RENAMES:
         if key in (rename.old, rename.new):
             spellings |= {rename.old, rename.new}
-            lines.append(f"Called {rename.new} from {rename.since} on, {rename.old} before.")
+            lines += style.wrap(f"Called {rename.new} from {rename.since} on, {rename.old} before.", "", "")
     if len(spellings) > 1 and len(lines) == 2:
-        lines.append("Spelled " + ", ".join(f"{path_in(r, key)} ({r})" for r in RELEASES if r.name in ("0.5", "0.6")))
+        words = ", ".join(f"{path_in(r, key)} ({r})" for r in RELEASES if r.name in ("0.5", "0.6"))
+        lines += style.wrap(words, "Spelled    ", "           ")
     if known:
         lines.append(f"Known in   {', '.join(known)}")
     name = key.rpartition(".")[2]
@@ -209,7 +212,11 @@ def _mentioned_keys() -> set[str]:
 def _unknown(topic: str) -> str:
     from difflib import get_close_matches
 
-    names = [*BY_NAME, *MODES, *(key.rpartition(".")[2] for key in _mentioned_keys())]
+    keys = sorted(_mentioned_keys())
+    names = [*BY_NAME, *MODES, *more.names(), *keys, *(key.rpartition(".")[2] for key in keys)]
     near = list(dict.fromkeys(get_close_matches(topic, names, n=3, cutoff=0.5)))
     hint = f"; did you mean {', '.join(near)}?" if near else ""
+    if topic.isascii() and topic.isdigit():
+        hint = f"; pitfalls are numbered from 1 to {len(PITFALLS)}"
+    topic = topic if len(topic) <= 60 else topic[:59] + "…"
     return f"nothing is called {topic}{hint} (mbpack explain lists modes, pitfalls and rules)"

@@ -1,0 +1,122 @@
+"""Pages of `mbpack explain` about model families, derived numbers and groups of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.facts import families, formulas
+from mbpack.facts.modes import MODES, NONE
+from mbpack.facts.releases import DEFAULT, RELEASES, Release
+from mbpack.report.style import Style
+from mbpack.rules.documentation import page_of
+from mbpack.rules.registry import ALL_RULES, BY_NAME
+
+_SAID = {families.OK: "works", families.OPTED_OUT: "not offered", families.REFUSED: "refused"}
+
+#: Derived numbers: what each is, an example computed as everywhere else, and the flags of `explain` that compute it.
+_NUMBERS = {
+    "data_parallel_size": (
+        "The number of model replicas: what is left of the GPUs after tensor, pipeline and context parallelism.",
+        formulas.data_parallel_size(16, 4, 1, 2),
+        "--gpus 16 --tp 4 --cp 2",
+    ),
+    "num_microbatches": (
+        "The microbatches every data parallel rank works through in one step.",
+        formulas.num_microbatches(8, 1, 2),
+        "--gbs 8 --mbs 1 --dp 2",
+    ),
+    "token_slots_per_step": (
+        "The tokens that fit the rows of one step, padding included. Keep it when the pack length changes.",
+        formulas.token_slots(8192, 8),
+        "--seq-length 8192 --gbs 8",
+    ),
+    "collate_alignment": (
+        "The multiple that packing in the collate function or the Energon loader pads every sample to.",
+        formulas.pad_multiple(4, 2, True),
+        "",
+    ),
+    "pack_capacity": (
+        "The tokens that one pack may hold.",
+        formulas.pack_capacity(4096, 2),
+        "--max-seqlen-per-dp-cp-rank 4096 --cp 2",
+    ),
+}
+
+
+def names() -> Iterator[str]:
+    """Everything that has a page here."""
+    yield from (family.name for family in families.FAMILIES)
+    yield from _NUMBERS
+    yield from dict.fromkeys(rule.topic for rule in ALL_RULES)
+
+
+def family_page(topic: str, style: Style) -> list[str] | None:
+    """Which packing mode works for a family, release by release, and its recipes in the newest one."""
+    name = topic.lower().replace("-", "_").replace(".", "")
+    found = next((family for family in families.FAMILIES if name == family.name), None)
+    if found is None:
+        return None
+    lines = [style.paint("bold", f"{found.name}: {found.title}"), f"{found.modality} models", ""]
+    offered = [release for release in RELEASES if families.recipes_of(release.name, found.name)]
+    if offered:
+        lines.append("Recipes in " + ", ".join(release.name for release in offered))
+    slugs: list[str] = []
+    for mode in MODES.values():
+        if mode is NONE:
+            continue
+        lines.append(f"{mode.title}")
+        for first, last, said, slug in _spans(found.name, mode.name):
+            span = str(first) if first is last else f"{first} to {last}"
+            lines += style.wrap(said, f"  {span:<16} ", " " * 19)
+            slugs += [slug] if slug else []
+    rules = [BY_NAME[slug] for slug in dict.fromkeys(slugs) if slug in BY_NAME]
+    if rules:
+        lines += ["", style.paint("bold", "Rules")]
+        for rule in rules:
+            lines += style.wrap(page_of(rule).title, f"  {rule.code}  ", "          ")
+    recipes = [name for name in families.recipes_of(DEFAULT.name, found.name) if families.workload(name) != "pretrain"]
+    if recipes:
+        lines += ["", style.paint("bold", f"Fine-tuning recipes in {DEFAULT}"), *(f"  {name}" for name in recipes)]
+    return lines
+
+
+def _spans(family: str, mode: str) -> Iterator[tuple[Release, Release, str, str | None]]:
+    """Runs of releases about which the same is to be said: first, last, the words, the rule."""
+    current: tuple[Release, Release, str, str | None] | None = None
+    for release in RELEASES:
+        if release < MODES[mode].since:
+            continue
+        support = families.support(release, family, mode)
+        said = _SAID[support.verdict] + (f": {support.reason}" if support.reason else "")
+        if current is not None and current[2] == said:
+            current = (current[0], release, said, current[3])
+            continue
+        if current is not None:
+            yield current
+        current = (release, release, said, support.slug)
+    if current is not None:
+        yield current
+
+
+def number_page(topic: str, style: Style) -> list[str] | None:
+    """What a derived number is, with an example."""
+    entry = _NUMBERS.get(topic.lower().replace("-", "_"))
+    if entry is None:
+        return None
+    text, example, flags = entry
+    name = topic.lower().replace("-", "_")
+    lines = [style.paint("bold", name), "", *style.wrap(text, "", ""), *style.wrap(f"For example {example}.", "", "")]
+    if flags:
+        lines += ["", f"Yours: mbpack explain {name} {flags}"]
+    return lines
+
+
+def topic_page(topic: str, style: Style) -> list[str] | None:
+    """The rules of a group, as --select takes it."""
+    rules = sorted((rule for rule in ALL_RULES if rule.topic == topic.lower().rstrip("/")), key=lambda rule: rule.code)
+    if not rules:
+        return None
+    lines = [style.paint("bold", f"{rules[0].topic}: {len(rules)} rule{'' if len(rules) == 1 else 's'}")]
+    for rule in rules:
+        lines += style.wrap(page_of(rule).title, f"  {rule.code}  ", "          ")
+    return lines
