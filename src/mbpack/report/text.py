@@ -160,8 +160,9 @@ def _source(finding: Finding, path: str | None, style: Style) -> Iterator[str]:
             if place_of != (setting.document.path if setting.document else None, line) and place_of not in shown:
                 shown.add(place_of)
                 there = f"   (in {document.path})" if path is not None and document.path not in (None, path) else ""
-                text = _line_of(document, item.span.line).strip("\r\n") + there
-                yield f"  {_number(related, item.span.line)} | {clip(printable(text), style.width - 9)}"
+                room = max(20, style.width - 9 - columns(there))
+                text, _, _ = _window(_line_of(document, item.span.line), item.span.column, item.span.end_column, room)
+                yield f"  {_number(related, item.span.line)} | {clip(text, room)}{printable(there)}"
         elif item is None:
             yield from style.wrap(f"{related.key}: {_value(related)} ({_origin(related)})", "       ", "         ")
 
@@ -172,14 +173,8 @@ def _number(setting: Setting, line: int) -> str:
 
 def _caret(text: str, number: str, column: int, end: int, caret: str, style: Style) -> Iterator[str]:
     """A source line and the marks below it; a long line is shown from where it matters."""
-    text, room = printable(text.rstrip("\r\n")), style.width - 9
-    before, marked = text[: column - 1], text[column - 1 : end - 1]
-    if columns(before) + columns(marked) > room:
-        while columns(before) > room // 3:
-            before = before[1:]
-        cut = column - 1 - len(before)
-        text = ("…" if cut else "") + text[cut:]
-        before = ("…" if cut else "") + before
+    room = style.width - 9
+    text, before, marked = _window(text, column, end, room)
     yield f"  {number} | {clip(text, room)}"
     offset = columns(before)
     marks = "^" * max(1, min(columns(head(marked, room)), room - offset))
@@ -191,6 +186,19 @@ def _caret(text: str, number: str, column: int, end: int, caret: str, style: Sty
     else:
         yield line
         yield from style.wrap(caret, "       | ", "       | ")
+
+
+def _window(text: str, column: int, end: int, room: int) -> tuple[str, str, str]:
+    """A source line from where the marked part fits, what stands before that part, and the part itself."""
+    text = printable(text.rstrip("\r\n"))
+    before, marked = text[: column - 1], text[column - 1 : max(column, end) - 1]
+    if columns(before) + columns(marked) <= room:
+        return text, before, marked
+    while columns(before) > room // 3:
+        before = before[1:]
+    cut = column - 1 - len(before)
+    mark = "…" if cut > 0 else ""
+    return mark + text[max(0, cut) :], mark + before, marked
 
 
 def _line_of(document: Document, line: int) -> str:
