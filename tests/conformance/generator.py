@@ -28,8 +28,8 @@ def complete_rows(release: str, count: int, seed: int) -> Iterator[dict[str, Any
         draft = consistent(rng, names)
         for _ in range(rng.choice((0, 0, 0, 1, 1))):
             changes.apply(draft, changes.ODDITIES)
-        if rng.random() < 0.62:
-            for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
+        if rng.random() < 0.6:
+            for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
                 changes.apply(draft, changes.VIOLATIONS)
         yield {
             "id": f"{release}-s{seed}-{number:05d}",

@@ -68,7 +68,7 @@ def sources(d: Draft) -> None:
 @violation(lambda d: offline(d) and d.names.minor == 3)
 def pack_path(d: Draft) -> None:
     d.specs()[pick(d, "packed_train_data_path", "packed_val_data_path")] = pick(
-        d, "/data/packed/train.parquet", "/data/packed/a.npy"
+        d, "/data/packed/train.parquet", "/data/packed/x.bin"
     )
 
 
