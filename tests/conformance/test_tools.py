@@ -99,11 +99,11 @@ def test_slugs_of_the_table_are_rules_of_mbpack() -> None:
 
 
 def test_differences_are_named() -> None:
-    row = {"id": "x", "expect": "rejected", "check": "batch/offline-mbs-one", "derived": {}}
+    row: Row = {"id": "x", "expect": "rejected", "check": "batch/offline-mbs-one", "derived": {}}
     first = {"slug": "batch/offline-mbs-one", "consequence": "rejected", "fires_first": True}
     other = {"slug": "cp/per-token-loss", "consequence": "rejected", "fires_first": True}
-    accepted = {"id": "y", "expect": "accepted", "check": None, "derived": {"data_parallel_size": 2}}
-    cases = [
+    accepted: Row = {"id": "y", "expect": "accepted", "check": None, "derived": {"data_parallel_size": 2}}
+    cases: list[tuple[Row, Row, str | None]] = [
         (row, {"verdict": "rejected", "findings": [first]}, None),
         (row, {"verdict": "rejected", "findings": [other]}, "first"),
         (row, {"verdict": "accepted", "findings": []}, "missed"),
@@ -130,7 +130,7 @@ def test_renamed_keys_may_be_named_more_exactly() -> None:
 
 
 def test_files_have_the_same_bytes(tmp_path: Path) -> None:
-    rows = [{"id": "a", "yaml": "x: ü\n"}, {"id": "b", "config": {"n": 1.5}}]
+    rows: list[Row] = [{"id": "a", "yaml": "x: ü\n"}, {"id": "b", "config": {"n": 1.5}}]
     write(tmp_path / "one.jsonl.gz", rows)
     write(tmp_path / "two.jsonl.gz", rows)
     assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
@@ -148,7 +148,7 @@ def test_a_recording_is_balanced_and_leaves_out_what_no_rule_claims() -> None:
 
 
 def test_removals_of_a_complete_row() -> None:
-    row = {"id": "x", "config": {"_target_": "C", "model": {"_target_": "M", "a": 1, "b": {"c": 2}}}}
+    row: Row = {"id": "x", "config": {"_target_": "C", "model": {"_target_": "M", "a": 1, "b": {"c": 2}}}}
     removed = [place for place, _ in minimise.smaller(row)]
     assert removed == [("model",), ("model", "a"), ("model", "b"), ("model", "b", "c")]
     smaller = minimise.without(row, [("model", "a"), ("model", "b", "c")])
@@ -157,7 +157,7 @@ def test_removals_of_a_complete_row() -> None:
 
 
 def test_removals_of_an_override_row() -> None:
-    row = {"id": "x", "yaml": "model:\n  a: 1\n  b: 2\ntrain:\n  c: 3\n", "overrides": ["d=4"]}
+    row: Row = {"id": "x", "yaml": "model:\n  a: 1\n  b: 2\ntrain:\n  c: 3\n", "overrides": ["d=4"]}
     texts = [made["yaml"] for _, made in minimise.smaller(row)]
     assert "train:\n  c: 3\n" in texts
     assert "model:\n  b: 2\ntrain:\n  c: 3\n" in texts

@@ -16,6 +16,7 @@ import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 # import name -> (version reported, name in the package index)
 STAND_INS: dict[str, tuple[str, str]] = {
@@ -68,7 +69,7 @@ class _Anything(type):
 
 
 class _Base(metaclass=_Anything):
-    def __new__(cls, *args: object, **kwargs: object) -> object:
+    def __new__(cls, *args: object, **kwargs: object) -> Any:
         if cls.__bases__ == (_Base,) and not kwargs and len(args) == 1 and isinstance(args[0], types.FunctionType):
             return args[0]  # used as a bare decorator
         return object.__new__(cls)
@@ -93,8 +94,8 @@ class _Base(metaclass=_Anything):
     def __enter__(self) -> object:
         return self
 
-    def __exit__(self, *exc: object) -> bool:
-        return False
+    def __exit__(self, *exc: object) -> None:
+        pass
 
 
 def _anything(name: str) -> type:
@@ -166,12 +167,12 @@ def install(transformer_engine: str) -> _Finder:
 
 def pretend_gpu(name: str = "H100") -> None:
     """Let torch report one GPU model; the flexible token dispatchers of the releases ask for it."""
-    import torch
+    import torch  # type: ignore[import-not-found, unused-ignore]
 
     gpu = GPUS[name]
     properties = types.SimpleNamespace(
         name=gpu.name, major=gpu.major, minor=gpu.minor, total_memory=80 * 2**30, multi_processor_count=132
     )
-    torch.cuda.get_device_properties = lambda device=None: properties  # type: ignore[assignment]
-    torch.cuda.get_device_capability = lambda device=None: (gpu.major, gpu.minor)  # type: ignore[assignment]
-    torch.cuda.get_device_name = lambda device=None: gpu.name  # type: ignore[assignment]
+    torch.cuda.get_device_properties = lambda device=None: properties
+    torch.cuda.get_device_capability = lambda device=None: (gpu.major, gpu.minor)
+    torch.cuda.get_device_name = lambda device=None: gpu.name
