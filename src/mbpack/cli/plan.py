@@ -62,7 +62,7 @@ def plan(
     mbs: Annotated[int, typer.Option(help="Rows packed together, for in_batch.")] = 4,
     samples_per_step: Annotated[int | None, typer.Option(help="Global batch of unpacked modes, samples.")] = None,
     buffer: Annotated[str | None, typer.Option(help="packing_buffer_size values for energon.")] = None,
-    visual_tokens: Annotated[float, typer.Option(help="Merged visual tokens a sample, for energon's memory.")] = 0,
+    visual_tokens: Annotated[int, typer.Option(help="Merged visual tokens a sample, for energon's memory.")] = 0,
     patch: Annotated[int, typer.Option(help="Patch size of the vision tower: 14 or 16.")] = 14,
     json_output: Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the plan as JSON.")] = None,
     plot: Annotated[str | None, typer.Option(help="Write a picture: FILE.png or FILE.svg.")] = None,
@@ -111,7 +111,7 @@ class Simulations:
     mbs: int
     samples_per_step: int | None
     buffers: tuple[int, ...]
-    visual_tokens: float
+    visual_tokens: int
     patch: int
 
     def check(self) -> None:

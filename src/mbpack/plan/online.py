@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mbpack.facts import formulas
+from mbpack.facts.buffers import buffer_bytes, buffer_for
 from mbpack.plan._optional import PlanError, numpy
 from mbpack.plan.histogram import Histogram
 from mbpack.plan.packing import first_fit_decreasing
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 #: Buffers tried for Energon, samples.
 BUFFERS = (8, 16, 32, 64, 128, 256)
-#: Bytes of a buffered text token, and of a merged visual token for patch sizes 14 and 16 (measured, Qwen-VL encoders).
-TOKEN_BYTES = 36
-VISUAL_BYTES = {14: 18_800, 16: 24_600}
 _STEPS = 400
 _SAMPLES = 60_000  # drawn per simulation at most
 
@@ -186,7 +184,7 @@ def energon(
     seq_length: int,
     multiple: int = 1,
     buffers: Sequence[int] = BUFFERS,
-    visual_tokens: float = 0,
+    visual_tokens: int = 0,
     patch: int = 14,
     seed: int = 0,
 ) -> Energon:
@@ -218,14 +216,14 @@ def energon(
         # mean of the ratio: total tokens over total slots, error from the spread between blocks
         ratio = 100 * real.sum() / (packs.sum() * seq_length)
         spread = (100 * real.sum(axis=1) / seq_length - ratio * packs).std(ddof=1) / packs.mean() / math.sqrt(blocks)
-        held = buffer * (TOKEN_BYTES * kept.mean + VISUAL_BYTES[patch] * visual_tokens)
-        fills.append(EnergonFill(buffer, Estimate(float(ratio), float(spread)), int(held)))
+        held = buffer_bytes(buffer, round(kept.mean), visual_tokens, patch, workers=1, ranks=1).value
+        fills.append(EnergonFill(buffer, Estimate(float(ratio), float(spread)), held))
     return Energon(
         seq_length,
         multiple,
         tuple(fills),
         limit,
-        max(1, math.ceil(10 * seq_length / max(kept.mean, 1))),
+        buffer_for(seq_length, max(1, round(kept.mean))).value,
         skipped_rows,
         rows.tokens - kept.tokens,
         100 * share,
