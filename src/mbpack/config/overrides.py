@@ -77,9 +77,7 @@ def _parse(text: str, index: int) -> Override | OverrideProblem:
         return _parse_with_hydra(text, index)
     written = usual["value"]
     value: Any = Interpolation(written) if "$" in written else primitive(written)
-    return Override(
-        _OPERATIONS[usual["sign"]], tuple(usual["key"].split(".")), value, text, index, usual.start("value") + 1
-    )
+    return Override(_OPERATIONS[usual["sign"]], tuple(usual["key"].split(".")), value, text, index, usual.start("value") + 1)
 
 
 def _parse_with_hydra(text: str, index: int) -> Override | OverrideProblem:
@@ -147,9 +145,7 @@ def _diagnosis(text: str) -> str:
         return f"`{shorten(key)}` is not a key: write names joined by dots, without spaces or brackets"
     if re.fullmatch(r"[A-Za-z_]\w*\(.*\)", value):
         return f"`{shorten(value)}` is read as a function call that fails: put the value in quotes inside the argument"
-    return (
-        f"`{shorten(value)}` cannot be read as a value: put it in quotes inside the argument, '{shorten(key)}=\"...\"'"
-    )
+    return f"`{shorten(value)}` cannot be read as a value: put it in quotes inside the argument, '{shorten(key)}=\"...\"'"
 
 
 def as_document(parsed: Iterable[Override | OverrideProblem], path: str | None = None) -> Document:

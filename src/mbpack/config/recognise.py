@@ -17,9 +17,7 @@ from .items import Item, Span
 from .scalars import MISSING, Interpolation
 
 CONTAINER: Final = "ConfigContainer"
-_SHARED: Final = frozenset(
-    {"checkpoint", "dataset", "logger", "model", "optimizer", "peft", "scheduler", "tokenizer", "train"}
-)
+_SHARED: Final = frozenset({"checkpoint", "dataset", "logger", "model", "optimizer", "peft", "scheduler", "tokenizer", "train"})
 """Sections whose names other programs use as well."""
 
 
@@ -87,9 +85,7 @@ _FORMATS: Final = (
         (("zero_optimization", "train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer"),),
         _NOT_HERE,
     ),
-    _Format(
-        "an Accelerate configuration", (("compute_environment", "distributed_type"), ("num_processes",)), _NOT_HERE
-    ),
+    _Format("an Accelerate configuration", (("compute_environment", "distributed_type"), ("num_processes",)), _NOT_HERE),
     _Format(
         "a file of Hugging Face training arguments",
         (
@@ -99,9 +95,7 @@ _FORMATS: Final = (
         f"{_NOT_HERE}; there, batch sizes are `train.micro_batch_size` and `train.global_batch_size`",
     ),
     _Format("a model's config.json", (("architectures", "model_type"), ("hidden_size", "vocab_size")), _NOT_HERE),
-    _Format(
-        "a Kubernetes manifest", (("apiVersion",), ("kind",)), "give the configuration or the launch script inside it"
-    ),
+    _Format("a Kubernetes manifest", (("apiVersion",), ("kind",)), "give the configuration or the launch script inside it"),
     _Format("a GitHub workflow", (("jobs",), ("True", "on", "name")), _NOT_HERE),
     _Format("a Compose file", (("services",), ("version", "volumes", "networks", "services")), _NOT_HERE),
     _Format("a conda environment", (("dependencies",), ("channels", "name")), _NOT_HERE),
@@ -192,9 +186,7 @@ def _unknown(keys: Mapping[Any, Item], sections: Collection[str]) -> Recognition
     first = next(iter(keys.values()))
     for name, item in keys.items():
         if isinstance(name, str) and name.partition(".")[0] in sections and "." in name:
-            message = (
-                f"the key `{name}` is one name with dots in it: write it as nested sections, or give it as KEY=VALUE"
-            )
+            message = f"the key `{name}` is one name with dots in it: write it as nested sections, or give it as KEY=VALUE"
             return Recognition("unknown", "dotted keys", message, item.key)
         if name in _FLAT:
             message = f"`{name}` stands at the top: put it below its section (`model:`, `train:`, `dataset:`)"
