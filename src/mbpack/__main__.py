@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+
+#: New objects between two looks for garbage cycles: a configuration makes tens of thousands, and hardly any cycle.
+_OBJECTS = 50_000
 
 
 def main() -> None:
@@ -12,6 +16,7 @@ def main() -> None:
 
         print(f"mbpack {__version__}")
         return
+    gc.set_threshold(_OBJECTS)
     from mbpack.cli.main import run
 
     sys.exit(run(sys.argv[1:]))

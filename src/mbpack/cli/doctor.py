@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from mbpack.cli.inputs import InputError, Inputs, split_arguments
 from mbpack.cli.output import emit
@@ -16,11 +14,17 @@ from mbpack.cli.session import Options, Report, Unit, reports, warn
 from mbpack.config.context import ContextError, Given, check_value
 from mbpack.engine.check import Selection, check_names
 
+if TYPE_CHECKING:
+    import typer
+
 FORMATS = ("text", "json", "sarif", "github", "junit")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    global typer  # the option declarations below need it, a call with plain arguments does not
+    import typer
+
     app.command("doctor")(doctor)
 
 
@@ -80,6 +84,7 @@ def doctor(
             output_format=output_format,
             style=Style() if output else style_for(),
             baseline=_baseline(baseline),
+            marks=write_baseline is not None,
             show_resolved=show_resolved,
             inspect=inspect,
             lengths=_lengths(lengths),

@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mbpack.config.document import MAX_BYTES, Document, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*=|~[A-Za-z_][\w.]*$")
 _YAML = (".yaml", ".yml")
@@ -58,6 +61,8 @@ def _expand(argument: str) -> Iterator[tuple[str, bool]]:
     if argument == "-" or os.path.isfile(argument):
         yield argument, False
     elif os.path.isdir(argument):
+        from pathlib import Path
+
         yield from _directory(Path(argument))
     elif any(sign in argument for sign in "*?["):
         found = [name for name in sorted(glob.glob(argument, recursive=True)) if os.path.isfile(name)]

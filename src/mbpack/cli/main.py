@@ -58,6 +58,10 @@ def _dispatch(argv: list[str]) -> int:
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         print(f"mbpack: {_no_command(argv[0])}", file=sys.stderr)
         return USAGE
+    if len(argv) > 1 and argv[0] == "doctor" and not any(word.startswith("-") and word != "-" for word in argv):
+        from mbpack.cli.doctor import doctor  # no option to parse: loading typer takes as long as checking a file
+
+        return doctor(list(argv[1:]))
     import typer
 
     app = typer.Typer(

@@ -12,9 +12,10 @@ from typing import Any
 from mbpack.cli.inputs import InputError, is_script, read
 from mbpack.config.context import ContextError, Given
 from mbpack.config.document import Document
-from mbpack.config.evidence import Evidence
+from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.overrides import parse_overrides
 from mbpack.config.run import Run
+from mbpack.config.settings import Unknown, WrongKind
 from mbpack.engine.check import Selection
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
@@ -45,6 +46,7 @@ class Options:
     output_format: str = "text"
     style: Style = field(default_factory=Style)
     baseline: frozenset[str] = frozenset()
+    marks: bool = False  # whether fingerprints for a new baseline are wanted
     show_resolved: bool = False
     inspect: bool = False
     lengths: Mapping[int, int] | None = None  # stored row length -> rows of the training data
@@ -157,6 +159,8 @@ def _launches(path: str, request: Request) -> Iterator[Request]:
 
 def _look(options: Options) -> Callable[[Run], Evidence]:
     def look(run: Run) -> Evidence:
+        if not _may_have_packs(run):
+            return NOTHING
         from mbpack.inspect import collect
 
         return collect(run, full=options.inspect)
@@ -168,11 +172,20 @@ def _look(options: Options) -> Callable[[Run], Evidence]:
     return with_lengths(look, options.lengths)
 
 
-def _kept(result: Result, options: Options) -> Report:
-    from mbpack.report.baseline import fingerprints, without
+def _may_have_packs(run: Run) -> bool:
+    """Whether looking at the disk can show anything; asked first because the looking has imports of its own."""
+    try:
+        return bool(run.offline)
+    except (Unknown, WrongKind):
+        return False
 
-    marks = fingerprints(result)
-    if options.baseline:
+
+def _kept(result: Result, options: Options) -> Report:
+    marks: tuple[str, ...] = ()
+    if options.baseline or options.marks:
+        from mbpack.report.baseline import fingerprints, without
+
+        marks = fingerprints(result)
         without(result, options.baseline)
     return Report(
         path=result.path,

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from mbpack.config.assemble import build_run
 from mbpack.config.context import Context, ContextError, ContextProblem, Given, resolve_context
 from mbpack.config.document import Document
 from mbpack.config.evidence import Evidence
-from mbpack.config.launched import flags_of, given_by, overrides_of
 from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.recognise import looks_like
 from mbpack.config.run import Run
-from mbpack.config.shell import Launch
 from mbpack.engine.check import Selection, check
 from mbpack.engine.result import Result
 from mbpack.facts.sections import SECTION_NAMES
 from mbpack.rules.base import Finding
 from mbpack.rules.documents import document_findings
 from mbpack.rules.internal import NOT_BRIDGE, UNUSABLE
+
+if TYPE_CHECKING:
+    from mbpack.config.shell import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ def judge(request: Request) -> Result:
         return result
     overrides, override_document = list(request.overrides), None
     if request.launch is not None and request.script is not None:
+        from mbpack.config.launched import overrides_of
+
         overrides, override_document = overrides_of(request.launch, context.version.release, request.script)
         overrides += request.overrides
     try:
@@ -85,13 +89,11 @@ def judge(request: Request) -> Result:
 def _context(request: Request) -> Context:
     documents = [*([request.script] if request.script is not None else []), *request.documents]
     launch = request.launch
-    return resolve_context(
-        request.flags,
-        request.project,
-        documents,
-        script=given_by(launch) if launch is not None else None,
-        options=flags_of(launch) if launch is not None else None,
-    )
+    if launch is None:
+        return resolve_context(request.flags, request.project, documents)
+    from mbpack.config.launched import flags_of, given_by
+
+    return resolve_context(request.flags, request.project, documents, script=given_by(launch), options=flags_of(launch))
 
 
 def _foreign(document: Document) -> Finding | None:

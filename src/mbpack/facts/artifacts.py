@@ -6,7 +6,6 @@ Source: ``data/builders/gpt_sft.py``, ``data/packing/`` (0.6, 0.7); ``data/build
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -107,6 +106,8 @@ def fingerprint(identity: Mapping[str, Any]) -> str:
     Source: ``_packing_fingerprint`` in ``data/builders/gpt_sft.py`` (0.6, 0.7).
     """
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
+    import hashlib  # loads OpenSSL
+
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

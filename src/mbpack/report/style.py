@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from typing import TextIO
@@ -42,5 +41,10 @@ def style_for(stream: TextIO | None = None) -> Style:
     stream = stream or sys.stdout
     tty = hasattr(stream, "isatty") and stream.isatty()
     colour = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns if tty or os.environ.get("COLUMNS") else _WIDTH
+    if tty or os.environ.get("COLUMNS"):
+        import shutil
+
+        width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    else:
+        width = _WIDTH
     return Style(colour, max(40, min(width, 120)))

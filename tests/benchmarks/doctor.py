@@ -1,0 +1,89 @@
+"""Doctor against yamllint, as ratios of one run on the same files: ``python tests/benchmarks/doctor.py [--smoke]``.
+
+Whole processes are timed, alternately, and the medians compared. The corpus is written from the recorded overrides, so
+that both programs read what people write. ``--smoke`` runs everything once on few files and fails when a ratio is far
+off; it does not measure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+BIN = Path(sys.executable).parent
+#: What is compared, and the ratio that must not be exceeded (doctor over yamllint, or over an empty interpreter).
+LIMITS = {"one file": 1.0, "many files": 0.1, "--version": 1.5}
+
+
+def main() -> int:
+    """Print the ratios; exit 1 when one is over its limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=1000, help="files of the large corpus")
+    parser.add_argument("--rounds", type=int, default=11, help="timed rounds of the small comparisons")
+    parser.add_argument("--smoke", action="store_true", help="few files, one round, generous limits")
+    options = parser.parse_args()
+    files, rounds = (60, 1) if options.smoke else (options.files, options.rounds)
+    slack = 8.0 if options.smoke else 1.0
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = write_corpus(Path(folder), files)
+        one, many = str(corpus[0]), [str(path) for path in corpus]
+        doctor, yamllint = [str(BIN / "mbpack"), "doctor"], [str(BIN / "yamllint"), "-d", "relaxed"]
+        pairs = {
+            "one file": ([*doctor, one], [*yamllint, one], rounds),
+            "many files": ([*doctor, *many], [*yamllint, *many], max(1, rounds // 4)),
+            "--version": ([str(BIN / "mbpack"), "--version"], [sys.executable, "-c", "pass"], rounds),
+        }
+        failed = False
+        for name, (ours, theirs, times) in pairs.items():
+            ratio, mine, other = compare(ours, theirs, times)
+            limit = LIMITS[name] * slack
+            failed |= ratio > limit
+            count = f" ({files})" if name == "many files" else ""
+            print(f"{name + count:20} {mine:7.3f} s / {other:7.3f} s = {ratio:.2f}   limit {limit:g}")
+    return 1 if failed else 0
+
+
+def write_corpus(folder: Path, number: int) -> list[Path]:
+    """Override files of all releases, as they were recorded, with the context the doctor needs."""
+    rows = [
+        json.loads(line)
+        for path in sorted((DATA / "overrides").glob("*.jsonl.gz"))
+        for line in gzip.open(path, "rt", encoding="utf-8")
+    ]
+    paths = []
+    for index in range(number):
+        row = rows[index * 7 % len(rows)]
+        path = folder / f"{index:04}.yaml"
+        head = f"# mbpack: bridge={row['release']} recipe={row['recipe']} gpus={row['gpus']} launcher=script\n"
+        path.write_text(head + row["yaml"], encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def compare(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[float, float, float]:
+    """(median of the paired ratios, our median in seconds, the other median)."""
+    timed = [(run(ours), run(theirs)) for _ in range(rounds)]
+    ratio = statistics.median(mine / other for mine, other in timed)
+    return ratio, statistics.median(mine for mine, _ in timed), statistics.median(other for _, other in timed)
+
+
+def run(command: Sequence[str]) -> float:
+    """Seconds of one process; both programs may find something (exit 1)."""
+    start = time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{command[0]} failed: {done.stderr.decode(errors='replace')[-500:]}")
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    sys.exit(main())
