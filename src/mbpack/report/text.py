@@ -95,6 +95,8 @@ def _scope(result: Result) -> str:
         text += f", {len(result.not_checked)} not checkable: {', '.join(needs)}"
     if result.suppressed:
         text += f", {_count(result.suppressed, 'finding')} suppressed"
+    if result.context is not None and result.context.sources.get("bridge") == "default":
+        text += f"; Megatron-Bridge {result.context.version.text} assumed: --bridge"
     return text
 
 
