@@ -1,7 +1,7 @@
 """Speed of planning against upstream's own packing and a compiled packer, in one process.
 
     pip install -e '.[plan]' tqdm lightbinpack
-    python benchmarks/plan.py [--upstream DIR] [--rows 1000000] [--quick]
+    python tests/benchmarks/plan.py [--upstream DIR] [--rows 1000000] [--quick]
 
 DIR is a folder with an unpacked Megatron-Bridge wheel (`pip download --no-deps megatron-bridge`, `unzip`); its
 `data/packing/algorithms.py` (0.6 and later) or `data/datasets/packing_utils.py` is imported alone, so that neither torch nor
