@@ -26,6 +26,7 @@ from mbpack.wizard.plan import Plan, make_plan
 
 WORKLOADS = (SFT, LORA, DORA, PRETRAIN)
 TP, CP, PP, EP = (1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 8)
+CHECKPOINT = "/checkpoints/base"
 LENGTHS = (2048, 4096, 8192, 16384, 32768, 131072)
 
 
@@ -121,7 +122,7 @@ def written(release: Release, count: int, seed: int = 0) -> Iterator[tuple[dict[
         answers = draw(rng, release)
         if used[answers.get("recipe", "")] > 2 * count // 50 + 1:
             continue
-        answers["checkpoint"] = "/checkpoints/base"
+        answers["checkpoint"] = CHECKPOINT
         try:
             plan = make_plan(Draft(answers))
         except Refused:

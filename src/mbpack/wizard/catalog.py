@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from mbpack.facts import recipes
 from mbpack.facts.classes import DatasetKind, dataset_kind
+from mbpack.facts.families import family
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import RELEASES, Release
 from mbpack.wizard.answers import LORA, PRETRAIN, SFT, TEXT_MODALITY, VLM
@@ -67,16 +68,27 @@ def families(release_name: str) -> list[str]:
 
 
 def find_family(release: Release, text: str) -> str | None:
-    """The family a text means: its slug, or the slug without separators; None when the release has none such."""
-    known = families(release.name)
-    wanted = _squeezed(text)
-    return next((name for name in known if _squeezed(name) == wanted), None)
+    """The family a text means: its name, title or one of its recipe modules, without regard to separators.
+
+    None when the release has no usable recipe of such a family.
+    """
+    return _spellings(release.name).get(_squeezed(text))
+
+
+@functools.lru_cache(maxsize=8)
+def _spellings(release_name: str) -> Mapping[str, str]:
+    """Squeezed name, title and modules of every family of a release -> its name; names win over the rest."""
+    here = [family(name) for name in families(release_name)]
+    found = {_squeezed(module): one.name for one in here for module in one.modules}
+    found |= {_squeezed(part): one.name for one in here for part in one.title.split(",")}
+    return found | {_squeezed(one.name): one.name for one in here}
 
 
 def near_families(release: Release, text: str) -> list[str]:
     """Up to three families a misspelled text may mean."""
-    known = {_squeezed(name): name for name in families(release.name)}
-    return [known[name] for name in difflib.get_close_matches(_squeezed(text), known, n=3, cutoff=0.5)]
+    known = _spellings(release.name)
+    near = difflib.get_close_matches(_squeezed(text), known, n=6, cutoff=0.5)
+    return list(dict.fromkeys(known[name] for name in near))[:3]
 
 
 def releases_with_family(text: str) -> list[str]:
@@ -89,7 +101,7 @@ def _squeezed(text: str) -> str:
 
 
 def matching(
-    release: Release, workload: str, family: str | None = None, wanted_modality: str | None = None
+    release: Release, workload: str, of_family: str | None = None, wanted_modality: str | None = None
 ) -> list[Recipe]:
     """Recipes for a workload, those that need the fewest GPUs first."""
     needed = task_of(workload)
@@ -97,7 +109,7 @@ def matching(
         recipe
         for recipe in usable(release.name)
         if task(recipe) == needed
-        and (family is None or recipe.family == family)
+        and (of_family is None or recipe.family == of_family)
         and (wanted_modality is None or modality(recipe) == wanted_modality)
     ]
     return sorted(found, key=lambda recipe: (model_parallel(recipe), recipe.gpus or 0, len(recipe.name), recipe.name))

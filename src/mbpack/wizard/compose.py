@@ -108,7 +108,12 @@ def _batch_reason(job: Job, mbs: int, batch: int) -> str:
     slots = formulas.token_slots(draft.get("seq_length"), batch)
     if job.mode is GLOBAL_BATCH:
         return f"samples a step, a multiple of MBS x DP = {unit}; the number of packs varies"
-    return f"{slots.value:,} token slots a step = {slots.because}; {count.value} microbatches = {count.because}"
+    return f"{slots.value:,} token slots a step = {slots.because}; {microbatches(count)}"
+
+
+def microbatches(count: formulas.Derived) -> str:
+    """Their number in words, with the arithmetic."""
+    return f"{count.value} microbatch{'es' if count.value != 1 else ''} = {count.because}"
 
 
 # ---------------------------------------------------------------------- packing modes

@@ -13,6 +13,7 @@ from mbpack.facts.releases import DEFAULT
 from mbpack.wizard import catalog, sources
 from mbpack.wizard.answers import AUTO, CHAT, ENERGON_DATA, HF, JSONL, NO_GRAPHS, SCRIPT, SFT
 from mbpack.wizard.draft import NO_DEFAULT, Default, Draft
+from mbpack.wizard.topology import has_own_split
 
 #: Pack length proposed for text, tokens.
 TEXT_LENGTH = 8192
@@ -96,18 +97,24 @@ def gpus(draft: Draft) -> Default:
 
 
 def tp(draft: Draft) -> Default:
-    return _share(draft, "tp", "tensor_model", 1)
+    return _share(draft, "tensor_model", 1)
 
 
 def pp(draft: Draft) -> Default:
-    return _share(draft, "pp", "pipeline_model", draft.tp)
+    found = _share(draft, "pipeline_model", draft.tp)
+    layers = draft.recipe_value("model.num_layers")
+    if not isinstance(layers, int) or layers % found.value == 0 or has_own_split(draft, found.value):
+        return found
+    room = draft.get("gpus") // draft.tp
+    size = next(n for n in range(found.value, 0, -1) if room % n == 0 and layers % n == 0)
+    return Default(size, f"{layers} layers do not divide over {found.value} stages")
 
 
 def cp(draft: Draft) -> Default:
-    return _share(draft, "cp", "context", formulas.product((draft.tp, draft.pp)))
+    return _share(draft, "context", formulas.product((draft.tp, draft.pp)))
 
 
-def _share(draft: Draft, name: str, key: str, taken: int) -> Default:
+def _share(draft: Draft, key: str, taken: int) -> Default:
     """The recipe's parallel size where the GPUs allow it, else the largest divisor of it that they allow."""
     own = draft.recipe_count(f"model.{key}_parallel_size")
     room, rest = divmod(draft.get("gpus"), taken)

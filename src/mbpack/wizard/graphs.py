@@ -66,6 +66,6 @@ def _full_iteration(draft: Draft) -> Iterator[Line]:
         yield Line(IMPL, FULL_ITERATION)
         if isinstance(draft.recipe_value(SCOPE), list):
             yield Line(SCOPE, None, "full-iteration capture takes no scope")
-        if draft.recipe_value(MODULES):
+        if isinstance(draft.recipe_value(MODULES), list) and draft.recipe_value(MODULES):
             yield Line(MODULES, None, "full-iteration capture takes no scope")
     yield Line("rerun_state_machine.check_for_nan_in_loss", False, "the check cannot run inside a captured iteration")

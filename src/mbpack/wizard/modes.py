@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.families import OK, REFUSED, family, support
+from mbpack.facts.hard_blocks import DSV4_PACKED_RECIPE
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, MODES, NONE, OFFLINE, Mode
 from mbpack.facts.releases import NIGHTLY, R04, R07, RELEASES, Release
 from mbpack.rules.base import Finding
@@ -95,13 +97,21 @@ def _preference(draft: Draft) -> tuple[Mode, ...]:
 def assess(draft: Draft, mode: Mode) -> Assessment:
     """Whether a mode fits a draft, by structure first, then by trying it out."""
     found = assess_structure(draft, mode)
-    return _try_out(draft, mode) if found.fits else found
+    return _try_out(draft, found) if found.fits else found
 
 
 def assess_structure(draft: Draft, mode: Mode) -> Assessment:
-    """Whether release and data allow a mode at all."""
+    """Whether release, data and model family allow a mode at all."""
     reason = _STRUCTURE[mode.name](draft)
-    return Assessment(mode, reason)
+    if reason is not None or draft.recipe.family is None or draft.recipe.name == DSV4_PACKED_RECIPE:
+        return Assessment(mode, reason)
+    found = support(draft.release, draft.recipe.family, mode.name)
+    if found.verdict == OK:
+        return Assessment(mode)
+    text = f"{family(draft.recipe.family).title}: {found.reason}"
+    if found.since is not None and found.since > draft.release and str(found.since) not in text:
+        text += f" (works from {found.since} on)"
+    return Assessment(mode, text) if found.verdict == REFUSED else Assessment(mode, None, (text,))
 
 
 def _offline(draft: Draft) -> str | None:
@@ -151,10 +161,12 @@ _STRUCTURE = {
 }
 
 
-def _try_out(draft: Draft, mode: Mode) -> Assessment:
+def _try_out(draft: Draft, found: Assessment) -> Assessment:
+    """The assessment by structure, refined by the doctor's opinion of the file the mode would give."""
     from mbpack.wizard.compose import Job
     from mbpack.wizard.judge import errors, judge_lines, warnings
 
+    mode = found.mode
     try:
         result = judge_lines(Job(settled(draft, mode), mode))
     except Refused as refused:
@@ -162,8 +174,8 @@ def _try_out(draft: Draft, mode: Mode) -> Assessment:
     wrong = errors(result)
     if wrong:
         return Assessment(mode, obstacle_of(draft.release, wrong[0]))
-    doubts = tuple(finding.message for finding in warnings(result) if finding.rule.code in OPT_OUTS)
-    return Assessment(mode, None, doubts)
+    doubts = tuple(one.message for one in warnings(result) if one.rule.code in OPT_OUTS)
+    return Assessment(mode, None, found.doubts or doubts)
 
 
 def settled(draft: Draft, mode: Mode) -> Draft:
@@ -210,8 +222,8 @@ def reasons(draft: Draft, mode: Mode) -> tuple[str, ...]:
         found.append("an Energon WebDataset: its loader packs to the sequence length")
     else:
         found.append("whole steps are packed and balanced over the data parallel ranks")
-    family = draft.recipe.family or "this family"
-    found.append(f"{family} supports it in {draft.release}")
+    name = family(draft.recipe.family).title if draft.recipe.family else "this model"
+    found.append(f"{name} supports it in {draft.release}")
     if draft.cp > 1:
         found.append(f"samples are padded to a multiple of {draft.mult}, so context parallelism splits them evenly")
     return tuple(found)

@@ -9,11 +9,11 @@ from typing import Any
 from mbpack.wizard import answers as answer_words
 from mbpack.wizard import prompt, screen
 from mbpack.wizard.answers import KINDS, YES_NO, AnswerError, coerce, flag
-from mbpack.wizard.draft import Draft, Refused
+from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.key_value import command_words
 from mbpack.wizard.output import OutputError, existing, preview, write
 from mbpack.wizard.plan import Plan, make_plan
-from mbpack.wizard.questions import Question
+from mbpack.wizard.questions import Option, Question
 from mbpack.wizard.session import Session, close_options, missing, with_defaults
 
 DONE, USAGE, INTERRUPTED = 0, 2, 130
@@ -150,11 +150,12 @@ def ask(session: Session, question: Question) -> None:
     """Ask one question once; an unusable answer is explained and the question stays open."""
     width = prompt.width()
     proposal = session.proposal(question)
-    prompt.say(screen.before(question, proposal, session.draft, width))
-    reply = _reply(session, question)
+    options = session.options(question)
+    prompt.say(screen.before(question, proposal, session.draft, options, width))
+    reply = _reply(question, proposal, options)
     if reply is prompt.HELP:
         prompt.say(screen.help_text(question, width))
-        for option in session.options(question) if not question.search else ():
+        for option in options:
             if option.refused:
                 prompt.say(screen.wrapped(f"{option.title}: {option.refused}", width, "  - ", "    "))
         return
@@ -167,7 +168,7 @@ def ask(session: Session, question: Question) -> None:
             prompt.say(screen.refused("there is no default: type a name, or parts of one", width))
             return
         reply = proposal.value
-    answer = _completed(session, question, reply)
+    answer = _completed(question, options, reply)
     if answer != reply:
         prompt.say([f"  {answer}"])
     problem = session.answer(question, answer)
@@ -175,28 +176,25 @@ def ask(session: Session, question: Question) -> None:
         prompt.say(screen.refused(problem, width))
 
 
-def _reply(session: Session, question: Question) -> Any:
-    proposal = session.proposal(question)
+def _reply(question: Question, proposal: Default, options: list[Option]) -> Any:
     default = screen.shown(proposal.value) if proposal.known else ""
     if question.search:
-        return prompt.ask_search(question.prompt, default, [option.value for option in session.options(question)])
+        return prompt.ask_search(question.prompt, default, [option.value for option in options])
     if question.options is not None:
-        return prompt.ask_choice(question.prompt, session.options(question), proposal.value)
+        return prompt.ask_choice(question.prompt, options, proposal.value)
     if KINDS[question.key].kind == YES_NO:
         return prompt.ask_yes_no(question.prompt, bool(proposal.value))
     return prompt.ask_text(question.prompt, default)
 
 
-def _completed(session: Session, question: Question, reply: Any) -> Any:
+def _completed(question: Question, options: list[Option], reply: Any) -> Any:
     """A search text that only one option answers to is that option."""
-    if not question.search:
-        return reply
-    options = session.options(question)
-    if any(option.value == reply for option in options):
+    if not question.search or any(option.value == reply for option in options):
         return reply
     found = close_options(options, str(reply))
     if len(found) > 1:
-        prompt.say(screen.refused(f"{len(found)} recipes match: {', '.join(found[:4])}{', ...' if len(found) > 4 else ''}", prompt.width()))
+        more = ", ..." if len(found) > 4 else ""
+        prompt.say(screen.refused(f"{len(found)} recipes match: {', '.join(found[:4])}{more}", prompt.width()))
     return found[0] if len(found) == 1 else reply
 
 

@@ -10,7 +10,7 @@ from mbpack.facts.modes import NONE
 from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.next_steps import steps
 from mbpack.wizard.plan import Plan, derived, equal_slots, notes
-from mbpack.wizard.questions import Question
+from mbpack.wizard.questions import Option, Question
 
 GREETING = (
     "mbpack writes a packing configuration for NVIDIA Megatron-Bridge. b goes back, ? explains, Ctrl-C leaves without"
@@ -36,12 +36,13 @@ def wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> 
     ) or [first.rstrip()]
 
 
-def before(question: Question, proposal: Default, draft: Draft, width: int) -> list[str]:
+def before(question: Question, proposal: Default, draft: Draft, options: list[Option], width: int) -> list[str]:
     """The lines above a prompt: what has formed so far, and what Enter takes and why."""
     lines = list(forming(question, draft, width))
     if proposal.known:
+        titles = {option.value: option.title for option in options}
         why = f": {proposal.why}" if proposal.why else ""
-        lines += wrapped(f"Enter takes {shown(proposal.value)}{why}", width, "  ")
+        lines += wrapped(f"Enter takes {titles.get(proposal.value) or shown(proposal.value)}{why}", width, "  ")
     return lines
 
 

@@ -49,6 +49,14 @@ def _layout_lines(draft: Draft) -> Iterator[Line]:
             yield Line(f"model.{name}", False, why)
 
 
+def has_own_split(draft: Draft, pp: int) -> bool:
+    """Whether the recipe says how its layers are spread over this many stages."""
+    if pp != draft.recipe_count("model.pipeline_model_parallel_size"):
+        return False
+    keys = (_LAYOUT, *(f"model.{name}" for name in (*_UNEVEN, *_ACCOUNT)))
+    return any(draft.recipe_value(key) not in (None, False) for key in keys)
+
+
 def comm_type(draft: Draft, packed: bool) -> str | None:
     """The ``cp_comm_type`` that works where the recipe's own does not, None where nothing needs to change.
 

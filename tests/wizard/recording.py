@@ -1,0 +1,97 @@
+"""The screen recording in recipes/session.md: a real session in an 80-column terminal, one frame per question.
+
+    python tests/wizard/recording.py          write it anew
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from tests.wizard.terminal import DOWN, ENTER, Terminal
+
+FILE = Path(__file__).resolve().parents[2] / "recipes" / "session.md"
+#: What is waited for, and what is typed then.
+SCRIPT: tuple[tuple[str, str], ...] = (
+    ("Megatron-Bridge release (b", ENTER),
+    ("What are you training (b", DOWN + ENTER),
+    ("What does the model read (b", ENTER),
+    ("Recipe:", "qwen3 8b"),
+    ("qwen3_8b_peft_1gpu", ENTER),
+    ("Data (b", DOWN + DOWN + ENTER),
+    ("Path of the data [", "/data/chats" + ENTER),
+    ("Megatron checkpoint of the base model [", ENTER),
+    ("GPUs in all [", "16" + ENTER),
+    ("Tensor parallel size [", "4" + ENTER),
+    ("Pipeline parallel size [", ENTER),
+    ("Context parallel size [", "2" + ENTER),
+    ("Sequence parallel (y/n) [", ENTER),
+    ("Sequence length in tokens [8192]:", "5001" + ENTER),
+    ("5,000 or 5,008", ENTER),
+    ("CUDA graphs (b", ENTER),
+    ("Packing (b", ENTER),
+    ("Global batch size [", ENTER),
+    ("How will you launch (b", ENTER),
+    ("Write it (y/n) [", ENTER),
+)
+
+
+def settle(terminal: Terminal) -> None:
+    """Read until the program has been silent for a moment."""
+    quiet = time.monotonic()
+    while time.monotonic() - quiet < 0.12:
+        before = len(terminal.raw)
+        if not terminal.pump():
+            return
+        if len(terminal.raw) != before:
+            quiet = time.monotonic()
+
+
+def frames() -> list[str]:
+    """One frame per question as the terminal shows it, then what is printed at the end."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder, Terminal("init", cwd=folder, columns=80, rows=110) as terminal:
+        for wanted, typed in SCRIPT:
+            terminal.wait_for(wanted)
+            settle(terminal)
+            found.append(_last_block(terminal.visible()))
+            for key in _keys(typed):
+                terminal.send(key)
+                settle(terminal)
+        assert terminal.finish() == 0
+        end = terminal.everything()
+    return [*found, end[end.rindex("Wrote packing.yaml.") :].rstrip()]
+
+
+def _keys(typed: str) -> list[str]:
+    """Keys one by one: arrows stay whole."""
+    keys: list[str] = []
+    while typed:
+        size = len(DOWN) if typed.startswith(DOWN) else 1
+        keys.append(typed[:size])
+        typed = typed[size:]
+    return keys
+
+
+def _last_block(screen: str) -> str:
+    """The lines that belong to the question being asked: everything below the answer before."""
+    lines = screen.splitlines()
+    asked = [number for number, line in enumerate(lines) if line.startswith("> ")]
+    start = asked[-2] + 1 if len(asked) > 1 else 0
+    while start < len(lines) and not lines[start].strip():
+        start += 1
+    return "\n".join(lines[start:]).rstrip()
+
+
+def markdown() -> str:
+    """The recording as a document."""
+    lines = ["# A session of `mbpack init`", "", "Recorded from a real terminal by `python tests/wizard/recording.py`."]
+    for frame in frames():
+        lines += ["", "```text", frame, "```"]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(markdown(), encoding="utf-8")
+    print(FILE)

@@ -1,0 +1,162 @@
+"""The walk through the questions: what is asked, going back, refusing answers in the doctor's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from mbpack.wizard.draft import Draft, Refused
+from mbpack.wizard.session import Session, close_options, missing, with_defaults
+
+DENSE = {"bridge": "0.6", "workload": "lora", "recipe": "qwen3_8b_peft_1gpu_h100_bf16_config"}
+
+
+def asked(given: dict[str, object], **answers: object) -> list[str]:
+    """Questions in the order they come up, answered with defaults except where told."""
+    session, order = Session(given), []
+    while (question := session.question) is not None:
+        order.append(question.key)
+        value = answers.get(question.key, session.proposal(question).value)
+        assert session.answer(question, value) is None
+    return order
+
+
+def at(given: dict[str, object], key: str) -> Session:
+    """A session that has come to a question with defaults for those before it."""
+    session = Session(given)
+    while (question := session.question) is not None and question.key != key:
+        assert session.answer(question, session.proposal(question).value) is None
+    return session
+
+
+def refusal(session: Session, value: object) -> str:
+    question = session.question
+    assert question is not None
+    problem = session.answer(question, value)
+    assert problem is not None
+    assert session.question == question
+    return problem
+
+
+def test_only_what_matters_is_asked() -> None:
+    order = asked({**DENSE, "gpus": 8})
+    assert order == ["data", "checkpoint", "tp", "pp", "cp", "seq_length", "cuda_graphs", "packing", "gbs", "launcher"]
+
+
+def test_later_questions_depend_on_earlier_answers() -> None:
+    order = asked({**DENSE, "gpus": 16}, data="jsonl", tp=2, pp=2, seq_length=32768, long_samples=True)
+    assert {"data_path", "vpp", "sp", "long_samples", "mbs"} <= set(order)
+    assert "packing" not in order
+
+
+def test_experts_are_asked_about_where_there_are_experts() -> None:
+    assert "ep" in asked({"bridge": "0.6", "recipe": "qwen3_30b_a3b_sft_8gpu_h100_bf16_config"})
+
+
+def test_back_keeps_the_answer_as_the_proposal() -> None:
+    session = at({**DENSE, "gpus": 16}, "tp")
+    question = session.question
+    assert question is not None
+    assert session.answer(question, 4) is None
+    assert session.back()
+    assert session.question == question
+    assert session.proposal(question).value == 4
+    assert session.draft.tp == 1  # not an answer any more
+
+
+def test_back_at_the_first_question_stays() -> None:
+    session = Session({})
+    assert not session.back()
+    assert session.question is not None
+    assert session.question.key == "bridge"
+
+
+def test_back_over_several_questions_and_forward_again() -> None:
+    session = at({**DENSE, "gpus": 16}, "cp")
+    for _ in range(2):
+        assert session.back()
+    question = session.question
+    assert question is not None
+    assert question.key == "tp"
+    assert session.answer(question, 8) is None
+    assert session.question is not None
+    assert session.question.key == "pp"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("tp", 3, "16 GPUs cannot be divided by TP 3 x PP 1 x CP 1 = 3"),
+        ("cp", 32, "16 GPUs cannot be divided"),
+        ("gbs", 9, "global batch 9 is not a multiple of MBS 1 x DP 16 = 16; nearest: 16"),
+        ("gpus", "some", "is no whole number"),
+        ("data", "energon", "is not among jsonl, chat, hf"),
+        ("cuda_graphs", "attn", "attention cannot be captured"),
+        ("packing", "in_batch", "GPT-SFT in-batch packing starts with 0.7"),
+        ("packing", "energon", "native Energon packing starts with 0.7"),
+    ],
+)
+def test_refused_in_the_words_of_the_rule(key: str, value: object, says: str) -> None:
+    assert says in refusal(at({**DENSE, **({"gpus": 16} if key != "gpus" else {})}, key), value)
+
+
+def test_heads_that_tensor_parallel_does_not_divide() -> None:
+    session = at({"bridge": "0.6", "recipe": "qwen2_500m_sft_1gpu_h100_bf16_config", "gpus": 8}, "tp")
+    assert "[TOP106]" in refusal(session, 8)
+
+
+def test_a_length_that_does_not_divide_names_the_nearest() -> None:
+    session = at({**DENSE, "gpus": 16, "tp": 4, "cp": 2}, "seq_length")
+    problem = refusal(session, 5001)
+    assert "must be a multiple of 8 = lcm(2*CP = 4, CP*TP = 8): 5,000 or 5,008" in problem
+
+
+def test_unknown_recipes_say_where_they_exist_and_what_is_near() -> None:
+    session = at({"bridge": "0.6"}, "recipe")
+    assert "did you mean" in refusal(session, "qwen3_8b_sft_confg")
+
+
+def test_search_finds_names_by_parts() -> None:
+    session = Session({"bridge": "0.6", "workload": "sft", "modality": "text"})
+    question = session.question
+    assert question is not None
+    assert close_options(session.options(question), "OSS 120b openmath") == []
+    found = close_options(session.options(question), "llama3_8b sft")
+    assert found == ["llama3_8b_sft_2gpu_h100_bf16_config"]
+
+
+def test_missing_names_what_a_run_without_a_terminal_needs() -> None:
+    assert missing(DENSE)[:3] == ["data", "checkpoint", "gpus"]
+    everything = missing({})
+    assert everything[0] == "bridge"
+    assert {"recipe", "gpus", "seq_length"} <= set(everything)
+    assert missing(with_defaults(DENSE)) == []
+
+
+def test_defaults_need_a_recipe() -> None:
+    with pytest.raises(Refused, match="use --recipe or --family"):
+        with_defaults({"bridge": "0.6"})
+
+
+def test_contradicting_answers_are_refused() -> None:
+    with pytest.raises(Refused, match="is a sft recipe, not one for lora; use llama3_8b_peft"):
+        _ = Draft({"recipe": "llama3_8b_sft_2gpu_h100_bf16_config", "workload": "lora"}).recipe
+    with pytest.raises(Refused, match="text only"):
+        _ = Draft({"recipe": "llama3_8b_sft_2gpu_h100_bf16_config", "modality": "vlm"}).recipe
+    with pytest.raises(Refused, match=r"it exists in 0\.6"):
+        _ = Draft({"bridge": "0.5", "recipe": "llama3_8b_sft_2gpu_h100_bf16_config"}).recipe
+    with pytest.raises(Refused, match=r"0\.3 has no recipe of the family qwen3.5-vl \(it has recipes in 0\.4"):
+        _ = Draft({"bridge": "0.3", "family": "qwen3.5-vl"}).recipe
+    with pytest.raises(Refused, match="NotImplementedError"):
+        _ = Draft({"bridge": "0.6", "recipe": "qwen3_next_80b_a3b_peft_config"}).recipe
+
+
+def test_a_family_picks_the_recipe_that_needs_the_fewest_gpus() -> None:
+    draft = Draft({"bridge": "0.6", "family": "Qwen3-VL", "workload": "sft"})
+    assert draft.recipe.name == "qwen3_vl_8b_sft_2gpu_h100_bf16_config"
+
+
+def test_token_slots_stand_for_the_batch() -> None:
+    answers = with_defaults({**DENSE, "gpus": 8, "seq_length": 4096, "token_slots": 65536})
+    assert Draft(answers).get("gbs") == 16
+    with pytest.raises(Refused, match="nearest: 32,768 or 65,536"):
+        with_defaults({**DENSE, "gpus": 8, "seq_length": 4096, "token_slots": 65000})
