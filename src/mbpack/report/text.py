@@ -70,9 +70,7 @@ def _lines(result: Result, style: Style) -> Iterator[str]:
         lines = style.wrap(f"{name}: {good} ({_scope(result)})", "", "  ")
         yield from (line.replace(good, style.paint("good", good)) for line in lines)
         return
-    lines = style.wrap(f"{name}  {_context(result)}", "", "  ")
-    yield lines[0].replace(name, style.paint("bold", name) + " ", 1)
-    yield from lines[1:]
+    yield from _heading(name, _context(result), style)
     for finding in shown:
         yield ""
         yield from _finding(finding, finding is result.first, result.path, style)
@@ -82,6 +80,16 @@ def _lines(result: Result, style: Style) -> Iterator[str]:
             yield from _note(finding, style)
     yield ""
     yield from _closing(result, style)
+
+
+def _heading(name: str, context: str, style: Style) -> Iterator[str]:
+    if columns(name) > style.width // 2:  # a long name has lines of its own
+        yield from (style.paint("bold", line) for line in style.wrap(name, "", ""))
+        yield from style.wrap(context, "  ", "  ")
+        return
+    lines = style.wrap(context, f"{name}  ", "  ")
+    yield style.paint("bold", name) + lines[0][len(name) :]
+    yield from lines[1:]
 
 
 def _recipe_name(result: Result) -> str:
@@ -248,7 +256,8 @@ def _closing(result: Result, style: Style) -> Iterator[str]:
             where = f"(Megatron-Bridge {result.run.release}, in its checkout)"
             yield from style.wrap(f"Upstream tests for what this configuration uses {where}:", "", "  ")
             yield from (f"  {command}" for command in commands)
-        yield style.paint("dim", "Not validated here: Megatron-Core's checks of other model fields.")
+        limits = "Not validated here: Megatron-Core's checks of other model fields."
+        yield from (style.paint("dim", line) for line in style.wrap(limits, "", ""))
     yield from _totals(result, style)
 
 

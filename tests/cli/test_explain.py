@@ -1,0 +1,159 @@
+"""`mbpack explain`: every topic has a page, numbers are computed, unknown names get close ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from mbpack.engine.derived import names
+from mbpack.facts.families import FAMILIES, Family
+from mbpack.facts.modes import MODES
+from mbpack.facts.pitfalls import PITFALLS, Pitfall
+from mbpack.report.columns import columns
+from mbpack.report.explain import page
+from mbpack.report.style import Style
+from mbpack.rules.base import Rule
+from mbpack.rules.documentation import page_of
+from mbpack.rules.registry import ALL_RULES
+from tests.cli.conftest import Call
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def fits(out: str) -> bool:
+    """No line beyond 80 columns, but commands and YAML to be copied (indented by two)."""
+    return all(columns(line) <= 80 for line in out.splitlines() if not line.startswith("  "))
+
+
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.code)
+def test_every_rule_by_code_and_slug(rule: Rule) -> None:
+    out = page(rule.code, Style())
+    assert out.startswith(f"{rule.code}  {rule.slug}\n")
+    doc = page_of(rule)
+    for text in (doc.title, *doc.bad, *doc.good, *doc.upstream):
+        assert words(text) in words(out)
+    assert f"# mbpack: ignore[{rule.code}] reason" in out
+    assert fits(out)
+    assert page(rule.slug, Style()) == page(rule.code.lower(), Style()) == out
+
+
+def test_a_rule_on_the_command_line(mbpack: Call) -> None:
+    assert mbpack("explain", "ALN101") == (0, page("ALN101", Style()) + "\n", "")
+
+
+def test_the_map_lists_everything(mbpack: Call) -> None:
+    code, out, err = mbpack("explain")
+    assert (code, err) == (0, "")
+    assert fits(out)
+    for rule in ALL_RULES:
+        assert f"{rule.code}  " in out
+    for pitfall in PITFALLS:
+        assert words(pitfall.title) in words(out)
+    for mode in MODES:
+        assert f"{mode}:" in out
+
+
+@pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda pitfall: str(pitfall.number))
+def test_every_pitfall_by_number(pitfall: Pitfall) -> None:
+    out = page(str(pitfall.number), Style())
+    assert words(out).startswith(f"Pitfall {pitfall.number}: {pitfall.title}")
+    assert "\nRules\n  " in out
+    assert page(f"pitfall {pitfall.number}", Style()) == page(f"#{pitfall.number}", Style()) == out
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_every_mode(mbpack: Call, name: str) -> None:
+    code, out, _ = mbpack("explain", name)
+    assert code == 0
+    assert out.startswith(f"{name}: ")
+    assert fits(out)
+    assert mbpack("explain", name.replace("_", "-").upper()).out == out
+    assert ("uv run python -m pytest" in out) == (name != "none")
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_every_family(family: Family) -> None:
+    out = page(family.name, Style())
+    assert out.startswith(f"{family.name}: {family.title}\n")
+    assert "offline packing" in out
+    assert fits(out)
+
+
+def test_a_family_says_what_works_in_which_release(mbpack: Call) -> None:
+    out = words(mbpack("explain", "gemma2").out)
+    assert "offline packing 0.3 to nightly refused" in out
+    assert "GEM101" in out
+    assert "offline packing 0.3 to nightly works" in words(mbpack("explain", "qwen3").out)
+
+
+@pytest.mark.parametrize("name", list(names()))
+def test_every_derived_number(mbpack: Call, name: str) -> None:
+    assert mbpack("explain", name).code == 0
+
+
+@pytest.mark.parametrize("topic", sorted({rule.topic for rule in ALL_RULES}))
+def test_every_group_of_rules(topic: str) -> None:
+    assert fits(page(topic, Style()))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["dataset.offline_packing_specs.pad_seq_to_mult", "pad_seq_to_mult", "model.context_parallel_size", "micro_batch_size"],
+)
+def test_keys(mbpack: Call, key: str) -> None:
+    code, out, _ = mbpack("explain", key)
+    assert code == 0
+    assert out.splitlines()[0].endswith(key)
+    assert "\nRules\n  " in out
+
+
+def test_renamed_keys_say_both_names(mbpack: Call) -> None:
+    for key in ("dataset.packed_sequence_specs", "offline_packing_specs"):
+        assert "Called dataset.offline_packing_specs from 0.6 on, dataset.packed_sequence_specs before." in words(
+            mbpack("explain", key).out
+        )
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["pad_seq_to_mult", "--cp", "2", "--tp", "4", "--sp"], "8 = lcm(2*CP = 4, CP*TP = 8)"),
+        (["data_parallel_size", "--gpus", "16", "--tp", "4", "--cp", "2"], "2 = 16 / (TP 4 x PP 1 x CP 2)"),
+        (["global_batch_size", "--gbs", "8", "--dp", "2"], "microbatches 4 = GBS 8 / (MBS 1 x DP 2)"),
+        (["packed_sequence_size", "--seq-length", "8192", "--gbs", "8"], "token slots 65,536 = 8,192 x 8"),
+        (["pack_capacity", "--max-seqlen-per-dp-cp-rank", "4096", "--cp", "2"], "8,192 = "),
+    ],
+)
+def test_numbers_are_computed(mbpack: Call, argv: list[str], line: str) -> None:
+    code, out, err = mbpack("explain", *argv)
+    assert (code, err) == (0, "")
+    assert any(shown.startswith(line) for shown in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["ALN10"], "did you mean ALN1"),
+        (["pad_seq_to_mul"], "did you mean pad_seq_to_mult"),
+        (["ofline"], "did you mean offline"),
+        (["gemma22"], "gemma2"),
+        (["align/pad-seq-to-mult"], "did you mean align/pad-seq-to-mult"),
+        (["0"], "pitfalls are numbered from 1 to 13"),
+        (["99"], "pitfalls are numbered from 1 to 13"),
+        ([""], "nothing is called"),
+        (["\x1b[31m" + "x" * 500], "nothing is called"),
+        (["..."], "nothing is called"),
+        (["model."], "nothing is called"),
+        (["pad_seq_to_mult", "--cp", "0"], "sizes must be positive, found --cp 0"),
+        (["data_parallel_size", "--tp", "4"], "needs --gpus"),
+        (["data_parallel_size", "--gpus", "6", "--tp", "4"], "6"),
+        (["num_microbatches", "--gbs", "7", "--dp", "2"], "7"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_line(mbpack: Call, argv: list[str], said: str) -> None:
+    code, out, err = mbpack("explain", *argv)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert "\x1b" not in err
+    assert len(err) < 400
