@@ -151,12 +151,13 @@ class _Module:
             scope,
             {**around.fixtures, **_fixtures(merged, scope)},
             around.marks,
-            around.parameters,
+            (),
             around.given,
             around.exact and known <= _HARMLESS,
         )
         _add_marks(inner, node.decorator_list, scope)
         _add_pytestmark(inner, merged, scope)
+        inner.parameters += around.parameters
         yield from self._members(merged, inner, unittest)
 
     def _bases(self, node: ast.ClassDef, seen: set[str]) -> tuple[list[list[ast.stmt]], set[str]]:
@@ -175,9 +176,10 @@ class _Module:
 
 
 def _function(node: _Function, around: _Around, unittest: bool) -> Iterator[Test]:
-    own = _Around(around.names, around.scope, around.fixtures, around.marks, around.parameters, around.given, around.exact)
+    own = _Around(around.names, around.scope, around.fixtures, around.marks, (), around.given, around.exact)
     if not unittest:
         _add_marks(own, node.decorator_list, around.scope)
+        own.parameters += around.parameters  # the nearest come first, as in pytest's ids
         _add_fixtures(own, node)
     names = names_of([*around.names, node.name, *own.marks])
     where = "::".join([*around.names[1:], node.name])
@@ -190,7 +192,7 @@ def _function(node: _Function, around: _Around, unittest: bool) -> Iterator[Test
 
 
 def _add_marks(around: _Around, decorators: Iterable[ast.expr], scope: Scope) -> None:
-    for decorator in reversed(list(decorators)):  # the nearest comes first, as in pytest's ids
+    for decorator in reversed(list(decorators)):
         mark = _mark(decorator)
         if mark is None:
             continue

@@ -23,7 +23,7 @@ UV = ("uv", "run", "python")
 _GPU = re.compile(
     r"\b(gpus?|cuda|nccl|nvshmem|hopper|blackwell|ampere|[abh][1-3]00|sm_?\d{2,3}|compute capability)\b", re.IGNORECASE
 )
-_DONE = re.compile(r"\b(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
+_DONE = re.compile(r"::.*\s(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
 _TAIL_LINES = 20
 #: Seconds a process gets to end by itself after being asked to.
 _GRACE = 5.0
@@ -73,6 +73,11 @@ class _Tally:
     passed: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
+
+
+def wants_gpu(reason: str) -> bool:
+    """Whether a skip's reason is a missing GPU."""
+    return bool(_GPU.search(reason))
 
 
 def arguments(selection: Selection, python: Sequence[str]) -> list[str]:
@@ -164,7 +169,7 @@ def _listen(process: subprocess.Popen[str], lines: list[str], progress: Callable
     assert process.stdout is not None
     for line in process.stdout:
         lines.append(line.rstrip("\n"))
-        if "::" in line and _DONE.search(line):
+        if _DONE.search(line):
             done += 1
             progress(done)
 
@@ -200,7 +205,7 @@ def _read(report: Path) -> _Tally | None:
             tally.failures.append((name, _first_line(bad[0])))
         elif skip is not None:
             reason = skip.get("message") or "no reason given"
-            tally.skips.append(Skip(name, reason, bool(_GPU.search(reason))))
+            tally.skips.append(Skip(name, reason, wants_gpu(reason)))
         else:
             tally.passed += 1
     return tally
