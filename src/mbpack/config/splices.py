@@ -193,6 +193,11 @@ def _add_block(
         indent = " " * (first.key.column - 1)
         lines = document.newline.join(block({name: value}, "", step))
         yield (Splice(first.key.start, first.key.start, f"{lines}{document.newline}{indent}"),)
+    if name.startswith("enable_") and siblings and isinstance(siblings[0].value, dict):  # a switch stands above what it switches
+        assert siblings[0].key is not None
+        start = document.text.rfind("\n", 0, siblings[0].key.start) + 1
+        lines = document.newline.join(block({name: value}, " " * (siblings[0].key.column - 1), step))
+        yield (Splice(start, start, lines + document.newline),)
     for sibling in siblings:
         assert sibling.key is not None
         lines = document.newline.join(block({name: value}, " " * (sibling.key.column - 1), step))
@@ -230,7 +235,7 @@ def _step(document: Document) -> str:
             if isinstance(section.value, dict) and not section.flow and section.key is not None:
                 for child in section.value.values():
                     if child.key is not None and child.key.line > section.key.line and child.key.column > section.key.column:
-                        return " " * (child.key.column - section.key.column)
+                        return " " * int(child.key.column - section.key.column)
     return "  "
 
 

@@ -84,17 +84,33 @@ def _argument(state: State, path: tuple[str, ...]) -> int | None:
 
 def _in_arguments(state: State, edit: Edit, path: tuple[str, ...], at: int | None) -> State:
     texts = list(state.overrides)
+    if edit.op == "rename":
+        return _renamed_arguments(state, path, tuple((edit.to or "").split(".")))
     if at is None:
         if edit.op != "set":
             raise CannotEdit(f"{edit.key} is not among the arguments; change it in its file")
         texts.append(f"{edit.key}={override_word(edit.value)}")
-        return replace(state, overrides=tuple(texts))
-    sign, _, _ = texts[at].partition(path[0])
-    _, equals, value = texts[at].partition("=")
-    if edit.op == "set":
-        texts[at] = f"{sign.replace('~', '')}{edit.key}={override_word(edit.value)}"
-    elif edit.op == "delete" or _argument(state, tuple((edit.to or "").split("."))) is not None:
-        del texts[at]
+    elif edit.op == "set":
+        sign = texts[at].partition(path[0])[0].replace("~", "")
+        texts[at] = f"{sign}{edit.key}={override_word(edit.value)}"
     else:
-        texts[at] = f"{sign}{edit.to}{equals}{value}"
+        del texts[at]
     return replace(state, overrides=tuple(texts))
+
+
+def _renamed_arguments(state: State, path: tuple[str, ...], to: tuple[str, ...]) -> State:
+    """Arguments of a key, or of keys below it, under the new name; dropped where the new name is given as well."""
+    parsed = [override for override in parse_overrides(state.overrides) if isinstance(override, Override)]
+    given = {override.key for override in parsed}
+    texts: dict[int, str] = dict(enumerate(state.overrides))
+    for override in parsed:
+        if override.key[: len(path)] == path:
+            key = to + override.key[len(path) :]
+            sign, _, rest = override.text.partition(".".join(override.key))
+            if key in given:
+                del texts[override.index]
+            else:
+                texts[override.index] = f"{sign}{'.'.join(key)}{rest}"
+    if tuple(texts.values()) == state.overrides:
+        raise CannotEdit(f"{'.'.join(path)} is not among the arguments; change it in its file")
+    return replace(state, overrides=tuple(texts.values()))

@@ -1,0 +1,124 @@
+"""`mbpack migrate`: a configuration moved to another release."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from mbpack.cli.fixing import write_file
+from mbpack.cli.inputs import InputError, read, split_arguments
+from mbpack.config.context import ContextError, Given
+from mbpack.fix.diff import unified
+from mbpack.fix.migrate import Migration, migrate
+from mbpack.fix.state import State
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("migrate")(command)
+
+
+def command(
+    inputs: Annotated[list[str], typer.Argument(metavar="FILES... | KEY=VALUE...", show_default=False)],
+    to: Annotated[str, typer.Option("--to", help="Megatron-Bridge release to move to, such as 0.6.")],
+    source: Annotated[str | None, typer.Option("--from", help="Release it was written for; else what it says or shows.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe that the file overrides.")] = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show the changes, write nothing; exit 1 when something would change.")
+    ] = False,
+    output: Annotated[str | None, typer.Option(help="Write the result to another file.")] = None,
+    backup: Annotated[bool, typer.Option("--backup", help="Keep the original beside the file.")] = False,
+) -> int:
+    """Move override files, run_config.yaml files or KEY=VALUE lists to another release, and say what to decide."""
+    try:
+        given = split_arguments(inputs)
+        if given.paths and given.overrides:
+            raise InputError("give files or KEY=VALUE arguments, not both")
+        if output is not None and len(given.paths) != 1:
+            raise InputError("--output takes the result of exactly one file")
+        states = [State((), tuple(given.overrides))] if given.overrides else [State((read(path),)) for path, _ in given.paths]
+        code = 0
+        for state in states:
+            made = _one(state, to, source, recipe)
+            code = max(code, _finish(made, diff, output, backup))
+        return code
+    except (InputError, ContextError) as error:
+        print(f"mbpack migrate: {error}", file=sys.stderr)
+        return 2
+
+
+def _one(state: State, to: str, source: str | None, recipe: str | None) -> Migration:
+    for document in state.documents:
+        if document.root is None:
+            reason = document.problems[0].message if document.problems else "it is no configuration"
+            raise InputError(f"{document.path}: {reason}")
+        fatal = next((problem for problem in document.problems if problem.fatal), None)
+        if fatal is not None:
+            raise InputError(f"{document.path}, line {fatal.span.line}: {fatal.message}")
+    try:
+        return migrate(state, to, source, Given(recipe=recipe))
+    except ContextError as error:
+        raise InputError(f"{state.documents[0].path}: {error}" if state.documents else str(error)) from None
+
+
+def _finish(made: Migration, diff: bool, output: str | None, backup: bool) -> int:
+    changed = made.state.texts != made.start.texts
+    stream = sys.stdout
+    if made.state.documents:
+        before, after = made.start.documents[0], made.state.documents[0]
+        data = after.encode(after.text)
+        name = before.path or "-"
+        if diff:
+            _print_bytes(unified(name, before.encode(before.text), data))
+            stream = sys.stderr
+        elif output == "-" or (output is None and name == "-"):
+            _print_bytes(data)
+            stream = sys.stderr
+        elif output is not None:
+            _write(output, data)
+        elif changed:
+            write_file(name, before, data, backup)
+    else:
+        stream = sys.stderr
+        for argument in made.state.overrides:
+            print(argument)
+    sys.stdout.flush()
+    for line in _report(made, diff):
+        print(line, file=stream)
+    return int(changed) if diff else 0
+
+
+def _report(made: Migration, diff: bool) -> Iterator[str]:
+    name = (made.state.documents[0].path if made.state.documents else None) or "arguments"
+    yield f"{'stdin' if name == '-' else name}: Megatron-Bridge {made.source} -> {made.target.text}"
+    for title, texts in (
+        ("would change" if diff else "changed", made.changed),
+        ("to decide", made.decide),
+        ("behaves differently", made.different),
+    ):
+        if texts:
+            yield f"  {title}"
+        for text in dict.fromkeys(texts):
+            yield f"    - {text}"
+    if not made.changed:
+        yield "  nothing to change"
+    if made.state.documents and name != "-":
+        yield f"  next: mbpack doctor {name} --bridge {made.target.text}"
+
+
+def _write(path: str, data: bytes) -> None:
+    from mbpack.config.writing import write_atomically
+
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _print_bytes(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,151 @@
+"""What moving a configuration between releases means beyond renamed keys: classes, fields, flags, behaviour.
+
+Source: ``training/config.py``, ``data/builders/``, ``data/datasets/``, ``data/packing/``, ``data/energon/``,
+``data/vlm_datasets/``, ``recipes/`` of 0.3 to 0.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mbpack.facts.releases import R04, R05, R06, R07, Release
+
+
+@dataclass(frozen=True, slots=True)
+class ClassChange:
+    """A configuration class that another one took over.
+
+    ``old`` and ``new`` are import paths, ``since`` the first release with the new one. ``fields``: old field -> new path
+    below the same mapping. ``by_hand``: what follows from nothing in the file, for either direction.
+    """
+
+    old: str
+    new: str
+    since: Release
+    fields: Mapping[str, str] = field(default_factory=dict)
+    by_hand: tuple[str, ...] = ()
+    back_by_hand: tuple[str, ...] = ()
+
+    def old_name(self) -> str:
+        """The short name of the old class."""
+        return self.old.rpartition(".")[2]
+
+    def new_name(self) -> str:
+        """The short name of the new class."""
+        return self.new.rpartition(".")[2]
+
+
+_GPT_SFT = "megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig"
+_DIRECT_HF = "megatron.bridge.data.builders.direct_hf_sft.DirectHFSFTDatasetConfig"
+
+CLASS_CHANGES: tuple[ClassChange, ...] = (
+    ClassChange(
+        "megatron.bridge.training.config.FinetuningDatasetConfig",
+        _GPT_SFT,
+        R06,
+    ),
+    ClassChange(
+        "megatron.bridge.data.builders.hf_dataset.HFDatasetConfig",
+        _GPT_SFT,
+        R06,
+        fields={
+            "dataset_name": "hf_dataset.dataset_name",
+            "dataset_subset": "hf_dataset.subset",
+            "split": "hf_dataset.split",
+            "hf_kwargs": "hf_dataset.load_kwargs",
+            "val_proportion": "hf_validation_proportion",
+            "dataset_root": "hf_output_root",
+        },
+        by_hand=(
+            "process_example_fn is code: name a schema_adapter in dataset.hf_dataset, or columns in dataset.preprocessing",
+            "hf_filter_lambda, download_mode, delete_raw and dataset_dict have no successor: prepare the data before",
+        ),
+        back_by_hand=("process_example_fn: the function that turns a row into input and output",),
+    ),
+    ClassChange(
+        "megatron.bridge.data.vlm_datasets.hf_provider.HFDatasetConversationProvider",
+        _DIRECT_HF,
+        R06,
+        by_hand=(
+            "dataset.source: an HFDatasetSourceConfig with the dataset that maker_name stood for",
+            "dataset.preprocessing: the chat preprocessing of the recipe",
+            "collate_impl is code and has no successor",
+        ),
+        back_by_hand=("maker_name: the dataset maker that stands for source",),
+    ),
+    ClassChange(
+        "megatron.bridge.data.vlm_datasets.preloaded_provider.PreloadedVLMConversationProvider",
+        _DIRECT_HF,
+        R06,
+        by_hand=("dataset.source: an HFDatasetSourceConfig that reads the JSON files",),
+    ),
+    ClassChange(
+        "megatron.bridge.data.vlm_datasets.mock_provider.MockVLMConversationProvider",
+        "megatron.bridge.data.builders.mock_vlm_sft.MockVLMSFTDatasetConfig",
+        R06,
+        by_hand=(),
+    ),
+    ClassChange(
+        "megatron.bridge.data.energon.energon_provider.EnergonProvider",
+        "megatron.bridge.data.builders.energon.EnergonDatasetConfig",
+        R06,
+        by_hand=(
+            "dataset.task_encoder: QwenVLEnergonTaskEncoderConfig or another encoder configuration instead of an object",
+            "image_processor and global_batch_size have no successor in the dataset",
+        ),
+        back_by_hand=("task_encoder: the encoder object; image_processor and global_batch_size",),
+    ),
+)
+
+#: Classes of the Hugging Face source that 0.6 keeps below the dataset, by field.
+SOURCE_FIELD, SOURCE_CLASS = "hf_dataset", "HFDatasetSourceConfig"
+
+#: Value of ``num_tokenizer_workers`` that used all processors in 0.5 and is serial from 0.6 on, and a sensible number.
+ALL_WORKERS, SOME_WORKERS = -1, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """Something that a release does differently although no key shows it. ``concerns``: offline, chat, hybridep, hf,
+    in_batch, launcher, evaluation, or "" for every run."""
+
+    since: Release
+    concerns: str
+    text: str
+
+
+BEHAVIOUR: tuple[Behaviour, ...] = (
+    Behaviour(R04, "evaluation", "evaluation settings live in the section validation"),
+    Behaviour(R04, "offline", "packs are parquet files (.idx.parquet); .npy packs in the default directory are not found"),
+    Behaviour(R05, "offline", "num_tokenizer_workers takes effect (0.4 ignores it and always uses all processors)"),
+    Behaviour(
+        R06,
+        "offline",
+        "packs lie in a directory whose name ends in _sft_<hash>: packs of 0.5 and older are not found"
+        " and built anew; pack before the job, or name the old files in packed_train_data_path and packed_val_data_path",
+    ),
+    Behaviour(R06, "offline", "num_tokenizer_workers -1, also as the default, tokenises in one process (0.5: all processors)"),
+    Behaviour(
+        R06,
+        "chat",
+        "conversations longer than seq_length are dropped with a warning, or cut where the pad multiple is"
+        " larger than 1; up to 0.5 they crash the packing",
+    ),
+    Behaviour(R06, "hf", "hf_rewrite is false by default: prepared JSONL files are used again instead of written anew"),
+    Behaviour(R06, "hybridep", "uneven HybridEP dispatch is padded automatically in eager mode: safe, and it costs a little"),
+    Behaviour(
+        R06, "in_batch", "packed rows are padded to a multiple that the validation derives from TP, CP and sequence parallel"
+    ),
+    Behaviour(
+        R06,
+        "launcher",
+        "run_recipe.py repairs the pad multiple, pack size and loss reduction by itself; --packed_sequence is gone",
+    ),
+    Behaviour(
+        R07,
+        "offline",
+        "positions whose input is the end-of-sequence token count in the loss; 0.3 to 0.6 mask them: loss curves differ",
+    ),
+    Behaviour(R07, "offline", "the old prompt template without preprocessing puts loss on alignment padding"),
+)

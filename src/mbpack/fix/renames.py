@@ -1,0 +1,160 @@
+"""The parts of a migration that change keys: renames, dataset classes, the packing switch, specs, graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mbpack.facts.keys import OFFLINE_SWITCH, RENAMES, SPECS, path_in, rename_of, specs_target
+from mbpack.facts.migration import ALL_WORKERS, CLASS_CHANGES, SOME_WORKERS, SOURCE_CLASS, SOURCE_FIELD, ClassChange
+from mbpack.facts.releases import R05, R06, Release
+from mbpack.facts.schema import schema
+
+if TYPE_CHECKING:
+    from mbpack.config.run import Run
+    from mbpack.fix.migrate import Migration
+
+
+def keys(made: Migration) -> None:
+    """Keys that have another name in the new release."""
+    release = made.target.release
+    for rename in RENAMES:
+        if rename.new == "model.cuda_graph_modules":
+            continue  # two live keys: see graphs
+        old, new = (rename.old, rename.new) if release >= rename.since else (rename.new, rename.old)
+        crossed = (made.source < rename.since) is not (release < rename.since)
+        if made.get(old) is None or not (crossed or rename_of(release, old) is not None):
+            continue
+        if made.get(new) is not None:
+            made.decide.append(f"{old} and {new} are both written; {old} is removed, check the value of {new}")
+            made.edit("delete", old)
+            continue
+        section = new.rpartition(".")[0]
+        if made.get("_target_") is not None and made.get(section) is None:  # a complete file needs the section's class
+            cls = schema(release.name).section_class(section)
+            path = schema(release.name).path(cls) if cls is not None else None
+            if path is not None:
+                made.edit("set", f"{section}._target_", path)
+        made.edit("rename", old, to=new)
+
+
+def dataset_class(made: Migration, before: str | None, complete: bool) -> None:
+    """The dataset under its new class, with the fields that moved; what follows from nothing is listed."""
+    release = made.target.release
+    change, upwards = _class_change(made, before, release)
+    if change is None:
+        return
+    target = made.get("dataset._target_")
+    if target is not None:
+        made.edit("set", "dataset._target_", change.new if upwards else change.old)
+    moved = False
+    for old, new in change.fields.items():
+        here, there = (f"dataset.{old}", f"dataset.{new}") if upwards else (f"dataset.{new}", f"dataset.{old}")
+        if made.get(here) is not None:
+            moved = made.edit("rename", here, to=there) or moved
+    source = f"dataset.{SOURCE_FIELD}"
+    if upwards and moved and made.get(source) is not None and made.get(f"{source}._target_") is None:
+        path = schema(release.name).path(SOURCE_CLASS)
+        if path is not None:
+            made.edit("set", f"{source}._target_", path)
+    if not upwards and made.get(f"{source}._target_") is not None:
+        made.edit("delete", f"{source}._target_")
+    if target is not None or complete or moved:
+        for text in change.by_hand if upwards else change.back_by_hand:
+            made.decide.append(text)
+
+
+def _class_change(made: Migration, before: str | None, release: Release) -> tuple[ClassChange | None, bool]:
+    target = made.get("dataset._target_")
+    name = str(target.value).rpartition(".")[2] if target is not None else before
+    for change in CLASS_CHANGES:
+        if release >= change.since > made.source and name == change.old_name():
+            return change, True
+        if release < change.since <= made.source and name == change.new_name():
+            source = made.get(f"dataset.{SOURCE_FIELD}")
+            if change.old_name() == "FinetuningDatasetConfig" and source is not None and source.value is not None:
+                continue  # data from the Hugging Face hub had a class of their own
+            return change, False
+    return None, False
+
+
+def local_data(made: Migration, run: Run | None) -> None:
+    """Local files on a recipe that reads the Hugging Face hub in the new release: there can be only one source."""
+    if run is None or made.get("dataset.dataset_root") is None or made.source >= R06 or run.release < R06:
+        return
+    for name in ("hf_dataset", "hf_validation_proportion"):
+        key = f"dataset.{name}"
+        held = run.settings.peek(key)
+        if held is not None and held.value is not None and not held.absent and made.get(key) is None:
+            made.edit("set", key, None, note="the recipe's source, replaced by dataset_root")
+
+
+def packing_switch(made: Migration, complete: bool) -> None:
+    """0.6 has a switch beside the specs; before, specs with a positive size were the switch."""
+    release = made.target.release
+    specs = made.get(path_in(release, SPECS))
+    if release >= R06 and made.source < R06 and specs is not None and made.get(OFFLINE_SWITCH) is None:
+        held = specs.value
+        size = held.get("packed_sequence_size") if isinstance(held, dict) else None
+        if held is None:
+            made.edit("set", OFFLINE_SWITCH, False)
+        elif size is not None and isinstance(size.value, int) and size.value <= 0:
+            made.edit("set", OFFLINE_SWITCH, False, note=f"packed_sequence_size {size.value} meant no packing")
+            made.edit("set", SPECS, None)
+        else:
+            made.edit("set", OFFLINE_SWITCH, True)
+    elif release < R06 <= made.source:
+        switch = made.get(OFFLINE_SWITCH)
+        if switch is not None:
+            off = switch.value is False
+            made.edit("delete", OFFLINE_SWITCH, note="the specs are the switch")
+            if off and (specs is None or specs.value is not None):
+                made.edit("set", path_in(release, SPECS), None)
+            elif not off and specs is None:
+                made.decide.append(f"{path_in(release, SPECS)}: the specs that switch packing on, with packed_sequence_size")
+
+
+def packing_specs(made: Migration) -> None:
+    """The class of the specs, and fields that mean something else."""
+    release = made.target.release
+    path = path_in(release, SPECS)
+    specs = made.get(path)
+    if specs is None or not isinstance(specs.value, dict):
+        return
+    target = specs.value.get("_target_")
+    if target is not None and target.value != specs_target(release):
+        made.edit("set", f"{path}._target_", specs_target(release))
+    workers = specs.value.get("num_tokenizer_workers")
+    if release >= R06 > made.source and workers is not None and workers.value == ALL_WORKERS:
+        made.edit("set", f"{path}.num_tokenizer_workers", SOME_WORKERS, note=f"{ALL_WORKERS} is serial from 0.6 on")
+    for name, value in list(specs.value.items()):
+        known = schema(release.name).fields("PackedSequenceSpecs") or {}
+        if not name.startswith("_") and name not in known:
+            made.edit("delete", f"{path}.{name}", note=f"{release} has no such field")
+            if value.value is not None:
+                made.decide.append(f"{path}.{name}: {value.plain} has no counterpart in {release}")
+
+
+_SCOPE, _MODULES, _IMPL = "model.cuda_graph_scope", "model.cuda_graph_modules", "model.cuda_graph_impl"
+
+
+def graphs(made: Migration) -> None:
+    """CUDA graphs: the old scope key lives on; the new names of 0.5 have to be taken back for older releases."""
+    release = made.target.release
+    impl, scope, modules = (made.get(key) for key in (_IMPL, _SCOPE, _MODULES))
+    if release < R05 <= made.source:
+        if modules is not None:
+            made.edit("rename", _MODULES, to=_SCOPE)
+        if impl is not None and impl.value == "full_iteration":
+            made.edit("set", _IMPL, "local")
+            made.edit("set", _SCOPE, "full_iteration")
+    elif release >= R05 > made.source and scope is not None and scope.value not in (None, []):
+        if impl is not None and impl.value == "local" and _names(scope.value) == ["full_iteration"]:
+            made.decide.append(f"{_IMPL}: local with scope full_iteration still works; {release} also calls it full_iteration")
+        else:
+            made.decide.append(
+                f"{_SCOPE} still works in {release}; recipes set it, so {_MODULES} beside it is refused (set the scope to null then)"
+            )
+
+
+def _names(value: Any) -> list[Any]:
+    return [item.value for item in value] if isinstance(value, list) else [value]
