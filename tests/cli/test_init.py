@@ -88,7 +88,7 @@ def test_overrides_for_launchers_that_take_no_file(capsys: pytest.CaptureFixture
     [
         (["init"], "--bridge, --workload, --modality, --recipe or --family, "),
         (["init", "--no-input", *JOB[1:]], "--workload"),
-        (["init", "--yes"], "--recipe or --family has no default"),
+        (["init", "--yes"], "no recipe and no model family was named: use --recipe or --family"),
         (["init", "--yes", "--recipe", "qwen3_8b_sft_confg"], "has no recipe qwen3_8b_sft_confg; did you mean"),
         (["init", "--yes", "--family", "qwen33"], "has no recipe of the family qwen33; did you mean"),
         (["init", "--yes", "--bridge", "0.2", "--family", "qwen3"], "older than what mbpack knows"),

@@ -49,7 +49,7 @@ def load(path: str) -> frozenset[str]:
         return frozenset(str(mark) for mark in data["findings"])
     except OSError as error:
         raise BaselineError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, BaselineError):
             raise
         raise BaselineError(f"{path}: not a baseline file; write one with --write-baseline {path}") from None
