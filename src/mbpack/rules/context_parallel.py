@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mbpack.config.run import Run
 from mbpack.facts import formulas
@@ -141,7 +142,7 @@ class CommTypeListLength(RejectingRule):
             return
         if not isinstance(kinds, list):
             yield self.finding(
-                run, REJECTED, COMM, f"cp_comm_type must be text or a list of texts, found {kinds!r}", fix=Fix("cp_comm_type: p2p")
+                run, REJECTED, COMM, f"cp_comm_type must be text or a list of texts, found {kinds!r}", fix=Fix("cp_comm_type: p2p", set_to(run, (COMM, "p2p")))
             )
             return
         layers = run.number("model.num_layers")
@@ -152,8 +153,15 @@ class CommTypeListLength(RejectingRule):
                 COMM,
                 f"cp_comm_type has {len(kinds)} entries for {layers} layers",
                 related=("model.num_layers",),
-                fix=Fix("one text for all layers, or one entry per layer"),
+                fix=self._one_for_all(run, kinds),
             )
+
+    @staticmethod
+    def _one_for_all(run: Run, kinds: list[Any]) -> Fix:
+        """Equal entries mean the same as one text; of different ones the first is as good a guess as any."""
+        same = len({str(kind) for kind in kinds}) == 1
+        kind = kinds[0] if kinds and isinstance(kinds[0], str) else "p2p"
+        return Fix(f"cp_comm_type: {kind} for all layers, or one entry per layer", set_to(run, (COMM, kind)), same)
 
 
 class HierarchicalSizes(RejectingRule):

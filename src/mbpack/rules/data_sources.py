@@ -14,6 +14,7 @@ from mbpack.rules.base import (
     NOTE,
     REJECTED,
     REJECTED_LOAD,
+    Edit,
     Finding,
     Fix,
     RejectingRule,
@@ -215,7 +216,7 @@ class MaxTrainSamples(RejectingRule):
                 REJECTED if run.release >= R06 else CRASH_DATA,
                 key,
                 "dataset_kwargs.max_num_samples is not allowed; the dataset has max_train_samples",
-                fix=Fix("dataset.max_train_samples instead"),
+                fix=Fix("dataset.max_train_samples instead", (Edit("rename", key, to="dataset.max_train_samples"),)),
             )
         samples = run.settings.written("dataset.max_train_samples")
         if samples is not None and samples.value is not None and run.offline:
@@ -323,7 +324,7 @@ class PathSuffix(RejectingRule):
                     place,
                     f"{name} {path} is not {wanted}",
                     why="" if run.complete else "An override skips the check: the dataset becomes empty and training fails later.",
-                    fix=Fix(f"the path of {wanted}, or null to let the builder pack"),
+                    fix=Fix(f"the path of {wanted}, or null to let the builder pack", set_to(run, (place, None))),
                     station="load",
                 )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06, R07
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
 
 PATH, BUFFER = "dataset.path", "dataset.packing_buffer_size"
 IN_BATCH, DEFER = "dataset.enable_in_batch_packing", "dataset.defer_in_batch_packing_to_step"
@@ -96,7 +96,7 @@ class WorkerCounts(RejectingRule):
                     REJECTED,
                     key,
                     f"{name} of an Energon dataset must be {least} or more, found {count}",
-                    fix=Fix(f"{name}: {least} or more"),
+                    fix=Fix(f"{name}: {least} or more", set_to(run, (key, least))),
                 )
 
 
@@ -279,7 +279,10 @@ class ReservedKwargs(RejectingRule):
                 REJECTED,
                 f"dataset.dataset_kwargs.{found[0]}",
                 f"{words(found)} inside dataset_kwargs: an Energon dataset sets it itself",
-                fix=Fix("the field of the dataset instead of the entry in dataset_kwargs"),
+                fix=Fix(
+                    "the field of the dataset instead of the entry in dataset_kwargs",
+                    tuple(Edit("delete", f"dataset.dataset_kwargs.{name}") for name in found),
+                ),
                 on_key=True,
             )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULE_NAMES
 from mbpack.config.run import Run
 from mbpack.facts.releases import R05, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
 
 
 class CpuOffload(RejectingRule):
@@ -85,6 +85,9 @@ def _scopes_checked(run: Run) -> bool:
     return impl not in (None, "none") if run.release < R05 else impl in ("local", "transformer_engine")
 
 
+_OF_EXPERTS = frozenset({"moe", "moe_router", "moe_preprocess"})
+
+
 class MoeScopeCombinations(RejectingRule):
     """Capture scopes of expert layers have to fit each other and the model.
 
@@ -101,20 +104,20 @@ class MoeScopeCombinations(RejectingRule):
         known = MODULE_NAMES if run.release >= R05 else MODULE_NAMES | LEGACY_NAMES
         for name in graphs.modules:
             if name not in known:
-                yield self._refuse(run, f"capture scope {name} does not exist", "graph/scope-names")
+                yield self._refuse(run, f"capture scope {name} does not exist", {name}, "graph/scope-names")
         if not _scopes_checked(run):
             return
         names = set(graphs.modules)
         if graphs.core_impl == "local" and names & {"moe_router", "moe_preprocess"}:
             names |= {"moe_router", "moe_preprocess"}
         if {"moe", "moe_router"} <= names:
-            yield self._refuse(run, "scopes moe and moe_router exclude each other")
+            yield self._refuse(run, "scopes moe and moe_router exclude each other", {"moe"})
         if "moe_preprocess" in names and "moe_router" not in names:
-            yield self._refuse(run, "scope moe_preprocess needs moe_router")
+            yield self._refuse(run, "scope moe_preprocess needs moe_router", {"moe_preprocess"})
         experts = run.number("model.num_moe_experts")
         if experts is None or experts <= 1:
             if names & {"moe", "moe_router"}:
-                yield self._refuse(run, f"scope {words(sorted(names & {'moe', 'moe_router'}))} on a model without experts")
+                yield self._refuse(run, f"scope {words(sorted(names & {'moe', 'moe_router'}))} on a model without experts", _OF_EXPERTS)
         else:
             yield from self._padding(run, names)
         yield from self._recompute(run, names)
@@ -125,33 +128,42 @@ class MoeScopeCombinations(RejectingRule):
             return
         station = "graph/moe-scope-combinations@padding"
         if "moe" in names:
-            yield self._refuse(run, "scope moe needs a capacity factor and moe_pad_expert_input_to_capacity", station)
+            yield self._refuse(run, "scope moe needs a capacity factor and moe_pad_expert_input_to_capacity", {"moe"}, station)
         if (
             "moe_preprocess" in names
             and run.value("model.moe_token_dispatcher_type") == "alltoall"
             and (factor is not None or run.flag("model.moe_router_padding_for_fp8"))
         ):
-            yield self._refuse(run, "scope moe_preprocess does not work where preprocessing copies to the host", station)
+            alone = {"moe_preprocess", "moe_router"} if run.graphs.core_impl == "local" else {"moe_preprocess"}
+            yield self._refuse(run, "scope moe_preprocess does not work where preprocessing copies to the host", alone, station)
 
     def _recompute(self, run: Run, names: set[str]) -> Iterator[Finding]:
         if run.graphs.core_impl != "transformer_engine" or "moe_router" not in names:
             return
         modules = run.value("model.recompute_modules") or ()
         if run.value("model.recompute_granularity") == "selective" and "moe" in modules:
-            yield self._refuse(
-                run, "scope moe_router excludes recompute of moe", "graph/moe-scope-combinations@recompute"
-            )
+            station = "graph/moe-scope-combinations@recompute"
+            yield self._refuse(run, "scope moe_router excludes recompute of moe", {"moe_router", "moe_preprocess"}, station)
 
-    def _refuse(self, run: Run, message: str, station: str = "") -> Finding:
+    def _refuse(self, run: Run, message: str, wrong: Set[str], station: str = "") -> Finding:
         return self.finding(
             run,
             REJECTED,
             run.graphs.key,
             message,
             related=(IMPL,),
-            fix=Fix("[attn], [mlp] on dense layers, or [moe_router, moe_preprocess]; packed rows: none or full iteration"),
+            fix=Fix(
+                "[attn], [mlp] on dense layers, or [moe_router, moe_preprocess]; packed rows: none or full iteration",
+                self._without(run, wrong),
+            ),
             station=station,
         )
+
+    @staticmethod
+    def _without(run: Run, wrong: Set[str]) -> tuple[Edit, ...]:
+        """The other scopes; no graphs where none is left."""
+        kept = [name for name in run.graphs.modules if name not in wrong]
+        return set_to(run, (run.graphs.key, kept)) if kept else set_to(run, (IMPL, "none"))
 
 
 RULES: tuple[Rule, ...] = (CpuOffload(), MlpScopeNeedsDense(), MoeScopeCombinations())

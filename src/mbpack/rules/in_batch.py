@@ -12,6 +12,7 @@ from mbpack.rules.base import (
     CRASH_STEP,
     IGNORED,
     REJECTED,
+    Edit,
     Finding,
     Fix,
     RejectingRule,
@@ -128,7 +129,10 @@ class GptSftInBatchExtra(RejectingRule):
                 REJECTED,
                 f"dataset.dataset_kwargs.{misplaced[0]}",
                 f"{words(misplaced)} inside dataset_kwargs: packing is set on the dataset itself",
-                fix=Fix(f"dataset.{misplaced[0]} instead of dataset_kwargs.{misplaced[0]}"),
+                fix=Fix(
+                    f"dataset.{misplaced[0]} instead of dataset_kwargs.{misplaced[0]}",
+                    tuple(Edit("rename", f"dataset.dataset_kwargs.{name}", to=f"dataset.{name}") for name in misplaced),
+                ),
             )
         fusion = kwargs.get("get_attention_mask_from_fusion")
         if run.in_batch and fusion is not None and fusion.value is False:
@@ -137,7 +141,10 @@ class GptSftInBatchExtra(RejectingRule):
                 REJECTED,
                 "dataset.dataset_kwargs.get_attention_mask_from_fusion",
                 "GPT-SFT in-batch packing needs the attention mask from the fused kernel",
-                fix=Fix("remove get_attention_mask_from_fusion: false"),
+                fix=Fix(
+                    "remove get_attention_mask_from_fusion: false",
+                    (Edit("delete", "dataset.dataset_kwargs.get_attention_mask_from_fusion"),),
+                ),
             )
         if run.in_batch:
             loader = run.value("dataset.dataloader_type")
