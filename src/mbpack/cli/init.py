@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -15,35 +15,35 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    bridge: Annotated[Optional[str], typer.Option(help="Megatron-Bridge release, such as 0.6.")] = None,
-    recipe: Annotated[Optional[str], typer.Option(help="Recipe to start from.")] = None,
-    family: Annotated[Optional[str], typer.Option(help="Model family instead of a recipe, such as qwen3.")] = None,
-    workload: Annotated[Optional[str], typer.Option(help="sft, lora, dora or pretrain.")] = None,
-    modality: Annotated[Optional[str], typer.Option(help="text or vlm.")] = None,
-    data: Annotated[Optional[str], typer.Option(help="jsonl, chat, hf, energon or indexed.")] = None,
-    data_path: Annotated[Optional[str], typer.Option(help="Folder, file or dataset name.")] = None,
-    checkpoint: Annotated[Optional[str], typer.Option(help="Megatron checkpoint of the base model.")] = None,
-    gpus: Annotated[Optional[str], typer.Option(help="GPUs in all.")] = None,
-    tp: Annotated[Optional[str], typer.Option(help="Tensor parallel size.")] = None,
-    pp: Annotated[Optional[str], typer.Option(help="Pipeline parallel size.")] = None,
-    vpp: Annotated[Optional[str], typer.Option(help="Virtual pipeline size, or none.")] = None,
-    cp: Annotated[Optional[str], typer.Option(help="Context parallel size.")] = None,
-    ep: Annotated[Optional[str], typer.Option(help="Expert parallel size.")] = None,
-    etp: Annotated[Optional[str], typer.Option(help="Expert tensor parallel size, or none.")] = None,
-    sp: Annotated[Optional[bool], typer.Option("--sp/--no-sp", help="Sequence parallel.")] = None,
-    seq_length: Annotated[Optional[str], typer.Option(help="Sequence and pack length in tokens (8192, 8k).")] = None,
+    bridge: Annotated[str | None, typer.Option(help="Megatron-Bridge release, such as 0.6.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe to start from.")] = None,
+    family: Annotated[str | None, typer.Option(help="Model family instead of a recipe, such as qwen3.")] = None,
+    workload: Annotated[str | None, typer.Option(help="sft, lora, dora or pretrain.")] = None,
+    modality: Annotated[str | None, typer.Option(help="text or vlm.")] = None,
+    data: Annotated[str | None, typer.Option(help="jsonl, chat, hf, energon or indexed.")] = None,
+    data_path: Annotated[str | None, typer.Option(help="Folder, file or dataset name.")] = None,
+    checkpoint: Annotated[str | None, typer.Option(help="Megatron checkpoint of the base model.")] = None,
+    gpus: Annotated[str | None, typer.Option(help="GPUs in all.")] = None,
+    tp: Annotated[str | None, typer.Option(help="Tensor parallel size.")] = None,
+    pp: Annotated[str | None, typer.Option(help="Pipeline parallel size.")] = None,
+    vpp: Annotated[str | None, typer.Option(help="Virtual pipeline size, or none.")] = None,
+    cp: Annotated[str | None, typer.Option(help="Context parallel size.")] = None,
+    ep: Annotated[str | None, typer.Option(help="Expert parallel size.")] = None,
+    etp: Annotated[str | None, typer.Option(help="Expert tensor parallel size, or none.")] = None,
+    sp: Annotated[bool | None, typer.Option("--sp/--no-sp", help="Sequence parallel.")] = None,
+    seq_length: Annotated[str | None, typer.Option(help="Sequence and pack length in tokens (8192, 8k).")] = None,
     long_samples: Annotated[
-        Optional[bool], typer.Option("--long-samples/--no-long-samples", help="Most samples fill the sequence.")
+        bool | None, typer.Option("--long-samples/--no-long-samples", help="Most samples fill the sequence.")
     ] = None,
-    gbs: Annotated[Optional[str], typer.Option(help="Global batch size.")] = None,
-    token_slots: Annotated[Optional[str], typer.Option(help="Token slots a step, instead of --gbs.")] = None,
-    mbs: Annotated[Optional[str], typer.Option(help="Micro batch size, where the packing mode leaves it open.")] = None,
-    cuda_graphs: Annotated[Optional[str], typer.Option(help="none, mlp, attn or full_iteration.")] = None,
-    packing: Annotated[Optional[str], typer.Option(help=f"{_MODES}.")] = None,
-    buffer: Annotated[Optional[str], typer.Option(help="Samples in the buffer of native Energon packing.")] = None,
-    launcher: Annotated[Optional[str], typer.Option(help="script or run_recipe.")] = None,
-    answers: Annotated[Optional[str], typer.Option(help="Replay the answers in a file.")] = None,
-    save_answers: Annotated[Optional[str], typer.Option(help="Record the answers in a file.")] = None,
+    gbs: Annotated[str | None, typer.Option(help="Global batch size.")] = None,
+    token_slots: Annotated[str | None, typer.Option(help="Token slots a step, instead of --gbs.")] = None,
+    mbs: Annotated[str | None, typer.Option(help="Micro batch size, where the packing mode leaves it open.")] = None,
+    cuda_graphs: Annotated[str | None, typer.Option(help="none, mlp, attn or full_iteration.")] = None,
+    packing: Annotated[str | None, typer.Option(help=f"{_MODES}.")] = None,
+    buffer: Annotated[str | None, typer.Option(help="Samples in the buffer of native Energon packing.")] = None,
+    launcher: Annotated[str | None, typer.Option(help="script or run_recipe.")] = None,
+    answers: Annotated[str | None, typer.Option(help="Replay the answers in a file.")] = None,
+    save_answers: Annotated[str | None, typer.Option(help="Record the answers in a file.")] = None,
     output: Annotated[str, typer.Option(help="File to write; - for stdout.")] = "packing.yaml",
     output_as: Annotated[str, typer.Option("--as", help="yaml, or overrides: KEY=VALUE arguments.")] = "yaml",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the defaults for what is not given.")] = False,

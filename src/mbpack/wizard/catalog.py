@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from mbpack.facts import recipes
 from mbpack.facts.classes import DatasetKind, dataset_kind
-from mbpack.facts.families import family
+from mbpack.facts.families import DIFFUSION, offered
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import RELEASES, Release
 from mbpack.wizard.answers import LORA, PRETRAIN, SFT, TEXT_MODALITY, VLM
@@ -78,7 +78,7 @@ def find_family(release: Release, text: str) -> str | None:
 @functools.lru_cache(maxsize=8)
 def _spellings(release_name: str) -> Mapping[str, str]:
     """Squeezed name, title and modules of every family of a release -> its name; names win over the rest."""
-    here = [family(name) for name in families(release_name)]
+    here = [one for one in offered(release_name) if one.modality != DIFFUSION]
     found = {_squeezed(module): one.name for one in here for module in one.modules}
     found |= {_squeezed(part): one.name for one in here for part in one.title.split(",")}
     return found | {_squeezed(one.name): one.name for one in here}

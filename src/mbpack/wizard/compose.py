@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mbpack.facts import formulas
+from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import specs_target
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, Mode
-from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.facts.widths import ROW_ROUNDING, dynamic_width_aligned
 from mbpack.wizard import catalog, graphs, sources, topology

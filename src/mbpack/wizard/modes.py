@@ -14,7 +14,7 @@ from mbpack.facts.hard_blocks import DSV4_PACKED_RECIPE
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, MODES, NONE, OFFLINE, Mode
 from mbpack.facts.releases import NIGHTLY, R04, R07, RELEASES, Release
 from mbpack.rules.base import Finding
-from mbpack.wizard.answers import AUTO, PRETRAIN
+from mbpack.wizard.answers import ATTN, AUTO, PRETRAIN
 from mbpack.wizard.draft import Draft, Refused
 
 #: From this length on a sample may fill a row by itself, tokens.
@@ -65,6 +65,10 @@ def choose(draft: Draft) -> Choice:
             plain = mode is NONE or found.obstacle == assess(draft, NONE).obstacle  # nothing to do with packing
             raise Refused(found.obstacle if plain else f"{mode.title} does not fit: {found.obstacle}", "packing")
         return Choice(mode, (f"asked for ({mode.where})", *found.doubts), ())
+    if draft.get("cuda_graphs") == ATTN and _preference(draft) != (NONE,):
+        from mbpack.wizard.graphs import ATTENTION_REFUSED
+
+        raise Refused(f"{ATTENTION_REFUSED}; or train unpacked (--packing none)", "cuda_graphs")
     judged: list[Assessment] = []
     doubtful: Assessment | None = None
     for mode in _preference(draft):

@@ -131,7 +131,7 @@ def derived(plan: Plan) -> Iterator[tuple[str, str, str]]:
         yield "pack capacity", f"{values['pack_capacity'].value:,}", values["pack_capacity"].because
     yield "micro_batch_size", str(draft.get("mbs")), job.mode.micro_batch.partition(": ")[2] or "rows a microbatch"
     yield from _batch(plan, length, batch)
-    if draft.cp > 1 and not draft.pretraining or job.mode in (ENERGON, GLOBAL_BATCH):
+    if (draft.cp > 1 and not draft.pretraining) or job.mode in (ENERGON, GLOBAL_BATCH):
         yield "calculate_per_token_loss", "true", "and average_in_collective false: this training needs both"
     if job.mode is ENERGON:
         yield from _buffer(draft, length)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mbpack.facts.modes import IN_BATCH, MODES, NONE
 from mbpack.facts.modes import ENERGON as NATIVE
+from mbpack.facts.modes import IN_BATCH, MODES, NONE
 from mbpack.facts.releases import RELEASES
 from mbpack.wizard import answers as words
 from mbpack.wizard import catalog, sources

@@ -58,6 +58,8 @@ def _no_recipe(draft: Draft) -> str:
         )
     workload = draft.get("workload")
     trains = sorted({catalog.task(recipe) for recipe in catalog.usable(release.name) if recipe.family == family})
+    if not trains:
+        return f"the recipes of the family {family} in {release} read datasets whose packing these keys do not govern"
     words = f"Megatron-Bridge {release} has no {catalog.task_of(workload)} recipe of the family {family}"
     if draft.given("modality"):
         words += f" for modality {draft.get('modality')}"

@@ -25,7 +25,7 @@ class UsageError(Exception):
     """Flags that cannot be used, or flags that are missing; the message is one line."""
 
 
-class Unchanged(Exception):  # noqa: N818 - an outcome
+class Unchanged(Exception):
     """The user does not want the file."""
 
 

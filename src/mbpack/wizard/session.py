@@ -133,7 +133,8 @@ def fault(draft: Draft) -> str | None:
 
 def missing(given: Mapping[str, Any]) -> list[str]:
     """Questions that are open and matter, in order: what a run without a terminal must be told."""
-    session, found = Session(given), []
+    session = Session(given)
+    found: list[str] = []
     while True:
         question = session.question
         if question is None:
