@@ -105,6 +105,34 @@ def test_corrections_are_shown(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert after[1].endswith("# 2 tests")
 
 
+SKILL = """# Packing
+
+```bash
+uv run python -m pytest tests/unit_tests/training/utils/test_packed_seq_utils.py -v && \\
+uv run python -m pytest tests/a/test_moved.py tests/unit_tests/training/test_config.py -k "nothing_like_this" -v && \\
+uv run python -m pytest tests/unit_tests/data/datasets/test_sft.py -k "mapped_padding_rows_do_not_contribute_to_loss" -v && \\
+uv run python -m pytest tests/unit_tests/training/test_config.py -k "(open"
+python -m pytest 'unfinished
+```
+"""
+
+
+def test_commands_of_the_checkouts_own_skill_are_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    root = checkout(tmp_path / "repo")
+    write(root, "skills/perf-sequence-packing/SKILL.md", SKILL)
+    write(root, "skills/other/SKILL.md", "uv run python -m pytest tests/not/there.py\n")
+    write(root, "tests/b/test_moved.py", "")
+    code, data = report(capsys, "--repo", str(root))
+    further = data["corrections"][4:]
+    assert code == 0
+    assert [(entry["why"].rpartition(" ")[2], entry["published_here"]["state"]) for entry in further] == [
+        ("5", "missing"),
+        ("5", "empty"),
+        ("7", "unreadable"),
+    ]
+    assert "tests/b/test_moved.py" in further[0]["published_here"]["note"]
+
+
 def test_the_checkout_decides_the_release_and_a_difference_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = write(tmp_path, "a.yaml", OFFLINE)
     code, data = report(capsys, str(config), "--repo", str(checkout(tmp_path / "repo", "0.5")))
@@ -139,8 +167,9 @@ def test_run_names_failures_and_leaves_out_what_needs_gpus(capsys: pytest.Captur
     captured = capsys.readouterr()
     assert "FAILED  uv run python -m pytest" in captured.out
     assert "padding lost" in captured.out
+    assert f"run with {sys.executable} instead of `uv run python`" in captured.out
     assert "not run: needs 2 GPUs (--gpu-tests)" in captured.out
-    assert "14 tests passed, 1 failed; 1 of 2 selections are as expected; 1 selections not run" in captured.out
+    assert "14 tests passed, 1 failed; 1 of 2 selections are as expected; 1 not run" in captured.out
     assert "[1/1] test_config.py" in captured.err
 
 

@@ -86,6 +86,18 @@ def test_nothing_but_skips_is_good_only_for_want_of_a_gpu(tmp_path: Path, keywor
     assert (outcome.state, outcome.passed, outcome.good) == ("skipped", 0, good)
 
 
+def test_a_test_that_fails_at_its_first_call_of_a_gpu_needs_one(tmp_path: Path) -> None:
+    text = (
+        "def test_fine(): ...\n\ndef test_cuda():\n    raise AssertionError('Torch not compiled with CUDA enabled')\n"
+        "\ndef test_wrong():\n    assert False, 'CUDA result differs'\n"
+    )
+    outcome = _run(tmp_path, text, "fine or test_cuda")
+    assert (outcome.state, outcome.passed, outcome.failures, outcome.good) == ("passed", 1, (), True)
+    assert [(skip.gpu, "failed instead of skipping" in skip.reason) for skip in outcome.skips] == [(True, True)]
+    outcome = _run(tmp_path, text)
+    assert (outcome.state, len(outcome.failures), outcome.good) == ("failed", 1, False)
+
+
 @pytest.mark.parametrize(
     ("reason", "gpu"),
     [

@@ -181,7 +181,8 @@ def _run(report: Report, checkout: Checkout, python: list[str], timeout: float, 
                 done.append(replace(step, left_out="interrupted"))
                 continue
             done.append(replace(step, outcome=outcome))
-    return replace(report, steps=done, ran=True, interrupted=interrupted)
+    interpreter = "" if python == list(UV) else shlex.join(python)
+    return replace(report, steps=done, ran=True, interrupted=interrupted, interpreter=interpreter)
 
 
 def _left_out(checked: Checked, gpu_tests: bool) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mbpack.facts.releases import Release
 from mbpack.facts.upstream_tests import Correction, Selection, commands, corrections
 from mbpack.verify.checkout import Checkout
 from mbpack.verify.collect import TestFile, collect
+from mbpack.verify.keywords import KeywordError
+from mbpack.verify.published import published
 
 #: States of a selection, and whether each is as expected.
 STATES = {
@@ -75,13 +77,31 @@ class Checker:
 
     def corrected(self, correction: Correction) -> Corrected:
         """A published command and its replacement, both held against the checkout."""
-        published = Selection(correction.path, correction.keyword, None, frozenset(), "")
         instead = self.check(correction.instead) if correction.instead is not None else None
-        return Corrected(correction, self.check(published), instead)
+        return Corrected(correction, self.check(_bare(correction.path, correction.keyword)), instead)
+
+    def further(self, known: Collection[Correction]) -> Iterator[Corrected]:
+        """Commands of the checkout's own packing skill that select nothing here and that nobody has recorded."""
+        seen = {(correction.path, correction.keyword) for correction in known}
+        for entry in published(self._root):
+            call = (entry.path, entry.keyword)
+            if call in seen:
+                continue
+            seen.add(call)
+            try:
+                checked = self.check(_bare(*call))
+            except KeywordError:
+                checked = Checked(_bare(*call), "unreadable", note="its -k expression cannot be read")
+            if not checked.good:
+                yield Corrected(Correction(*call, f"{entry.source}, line {entry.line}", None), checked)
 
     def _elsewhere(self, name: str) -> str:
         found = sorted(path for path in (self._root / "tests").rglob(name) if path.is_file())
         return f"a file of that name is at {found[0].relative_to(self._root).as_posix()}" if len(found) == 1 else ""
+
+
+def _bare(path: str, keyword: str) -> Selection:
+    return Selection(path, keyword, None, frozenset(), "")
 
 
 def _judged(selection: Selection, found: int, exact: bool) -> Checked:
@@ -106,4 +126,7 @@ def plan(release: Release, features: Collection[str] | None, checkout: Checkout 
     if checkout is None:
         return [Checked(selection) for selection in wanted], [Corrected(correction) for correction in wrong]
     checker = Checker(checkout)
-    return [checker.check(selection) for selection in wanted], [checker.corrected(correction) for correction in wrong]
+    corrected = [checker.corrected(correction) for correction in wrong]
+    if features is None:
+        corrected += checker.further([entry.correction for entry in corrected])
+    return [checker.check(selection) for selection in wanted], corrected

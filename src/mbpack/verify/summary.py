@@ -51,6 +51,7 @@ class Report:
     corrected: Sequence[Corrected]
     ran: bool = False
     interrupted: bool = False
+    interpreter: str = ""  # where another than upstream's ran the tests
     notes: tuple[str, ...] = ()
 
     @property
@@ -101,6 +102,8 @@ def _checked(report: Report, paint: Paint) -> Iterator[str]:
     assert report.checkout is not None
     yield paint("bold", _title(report))
     yield f"checkout {report.checkout.root}: {_version(report.checkout)}"
+    if report.interpreter:
+        yield f"run with {report.interpreter} instead of `uv run python`"
     yield from (f"note     {note}" for note in (*report.notes, report.checkout.note) if note)
     yield ""
     width = max((len(_state(step)) for step in report.steps), default=0)
@@ -145,8 +148,6 @@ def _step(step: Step, width: int, paint: Paint) -> Iterator[str]:
         yield f"{indent}not run: {step.left_out}"
     if outcome is None:
         return
-    if outcome.command != checked.selection.command:
-        yield f"{indent}run as: {outcome.command}"
     if outcome.note:
         yield f"{indent}{outcome.note}"
     if step.short:
@@ -196,7 +197,9 @@ def _corrections(report: Report, paint: Paint, mark: str) -> Iterator[str]:
     yield f"{mark}Commands of the public packing skill that are wrong in {report.release}, and what to run instead:"
     for entry in report.corrected:
         correction = entry.correction
-        here = f"; here: {_found(entry.published) or entry.published.state}" if entry.published is not None else ""
+        here = ""
+        if entry.published is not None:
+            here = f"; here: {_found(entry.published)}" + (f" ({entry.published.note})" if entry.published.note else "")
         same = correction.instead is not None and correction.instead.command == correction.published
         yield f"{mark}  {correction.published}" if same else paint("error", f"{mark}- {correction.published}")
         yield f"{mark}  {correction.why}{here}"
@@ -219,7 +222,7 @@ def _total(report: Report) -> str:
     parts += [f"{gpu} skipped for want of a GPU"] if gpu else []
     parts += [f"{len(skips) - gpu} skipped for other reasons"] if len(skips) > gpu else []
     left = sum(bool(step.left_out) for step in report.steps)
-    ended = f"; {left} selections not run" if left else ""
+    ended = f"; {left} not run" if left else ""
     stopped = "; interrupted" if report.interrupted else ""
     return f"{', '.join(parts)}; {good} of {len(report.steps)} selections are as expected{ended}{stopped}"
 
