@@ -139,7 +139,7 @@ def test_the_packs_of_a_configuration(packs: Path, capsys: pytest.CaptureFixture
         (["notes.txt"], "packed data end in"),
         (["p.parquet", "--format", "xml"], "text or json"),
         (["p.parquet", "--bridge", "9.9"], "not known"),
-        (["--config", "none.yaml"], "cannot be read"),
+        (["--config", "none.yaml"], "no such file"),
         (["--config", "broken.yaml"], "cannot be parsed"),
         (["--config", "far.yaml"], "cannot be seen from here"),
     ],

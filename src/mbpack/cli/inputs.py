@@ -123,9 +123,10 @@ def _hint(path: str) -> str:
 
     folder, name = os.path.split(path)
     try:
-        near = get_close_matches(name, sorted(os.listdir(folder or "."))[:5000], n=1, cutoff=0.7)
+        stems = {os.path.splitext(other)[0]: other for other in sorted(os.listdir(folder or "."))[:5000]}
     except OSError:
-        near = []
+        stems = {}
+    near = get_close_matches(os.path.splitext(name)[0], stems, n=1, cutoff=0.7)
     if near:
-        return f"; did you mean {os.path.join(folder, near[0])}?"
+        return f"; did you mean {os.path.join(folder, stems[near[0]])}?"
     return "; an override is written KEY=VALUE" if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", path) else ""
