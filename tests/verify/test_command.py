@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import sys
@@ -55,6 +56,17 @@ def test_a_configuration_narrows_the_selection(capsys: pytest.CaptureFixture[str
     assert [s["command"] for s in data["selections"]] == [str(s) for s in commands("0.6", ["offline", "context_parallel"])]
     assert [c["instead"] is not None for c in data["corrections"]] == [True, True]
     assert data["checkout"] is None
+
+
+def test_a_configuration_that_names_no_release_has_that_of_the_checkout(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stdin:
+        buffer = io.BytesIO(b"# mbpack: recipe=llama3_8b_sft_config gpus=8\nmodel: {context_parallel_size: 2}\n")
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    code, data = report(capsys, "-", "--repo", str(checkout(tmp_path / "repo", "0.5")))
+    assert (code, data["release"], data["features"], data["notes"]) == (0, "0.5", ["offline", "context_parallel"], [])
 
 
 def test_features_named_win_over_the_configuration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -128,7 +140,7 @@ def test_commands_of_the_checkouts_own_skill_are_checked(capsys: pytest.CaptureF
     assert [(entry["why"].rpartition(" ")[2], entry["published_here"]["state"]) for entry in further] == [
         ("5", "missing"),
         ("5", "empty"),
-        ("7", "unreadable"),
+        ("7", "unreadable"),  # its -k expression
     ]
     assert "tests/b/test_moved.py" in further[0]["published_here"]["note"]
 

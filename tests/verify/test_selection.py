@@ -57,7 +57,6 @@ def test_a_missing_file_is_missing_and_its_new_place_is_named(tmp_path: Path) ->
             1,
             True,
         ),
-        ("def test_(:\n", "unreadable", None, False),
     ],
 )
 def test_the_number_decides(tmp_path: Path, text: str, state: str, found: int | None, good: bool) -> None:
@@ -65,6 +64,18 @@ def test_the_number_decides(tmp_path: Path, text: str, state: str, found: int | 
     write(root, PARQUET, text)
     entry = _plan(root)[PARQUET]
     assert (entry.state, entry.found, entry.good) == (state, found, good)
+
+
+@pytest.mark.parametrize(("written_for", "state"), [((3, 8), "unreadable"), ((9, 0), "uncounted")])
+def test_a_file_that_cannot_be_read_fails_unless_this_python_is_too_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_for: tuple[int, int], state: str
+) -> None:
+    monkeypatch.setattr("mbpack.verify.selection.UPSTREAM_PYTHON", written_for)
+    root = checkout(tmp_path)
+    write(root, PARQUET, "def test_(:\n")
+    entry = _plan(root)[PARQUET]
+    assert (entry.state, entry.good, entry.runnable) == (state, state == "uncounted", state == "uncounted")
+    assert "line 1" in entry.note
 
 
 def test_a_development_tree_without_a_feature_is_as_expected(tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from mbpack.cli.inputs import InputError
 from mbpack.cli.project import project_settings
 from mbpack.cli.session import Options, Unit, requests
 from mbpack.config.context import ContextError, Given, check_value
-from mbpack.engine.doctor import judge
+from mbpack.engine.doctor import Request, judge
 from mbpack.engine.features import used_features
-from mbpack.engine.result import Result
 from mbpack.facts.releases import DEFAULT, Release, parse_version
 from mbpack.facts.upstream_tests import FEATURES
 from mbpack.verify.checkout import Checkout, CheckoutError, around, open_checkout
@@ -42,7 +41,7 @@ def verify(
     bridge: Annotated[str | None, typer.Option(help="Release, such as 0.6; else the checkout's own.")] = None,
     feature: Annotated[list[str] | None, typer.Option(help=f"Only tests of this feature: {', '.join(FEATURES)}.")] = None,
     python: Annotated[str | None, typer.Option(help="Interpreter for --run instead of `uv run python`.")] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds one selection may take.")] = 1800,
+    timeout: Annotated[int, typer.Option(min=1, help="Seconds one selection may take.")] = 1800,
     gpu_tests: Annotated[bool, typer.Option("--gpu-tests", help="Run those that need GPUs too.")] = False,
     output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
 ) -> int:
@@ -127,10 +126,11 @@ def _release(bridge: str | None, checkout: Checkout | None, subject: _Subject | 
 
 
 def _subject(config: str, bridge: str | None, project: Given, checkout: Checkout | None) -> _Subject:
-    results = _judged(config, Given(bridge), project)
+    wanted = _requests(config, Given(bridge), project)
+    results = [judge(request) for request in wanted]
     told = next((r.context for r in results if r.context is not None), None)
     if checkout is not None and told is not None and told.sources.get("bridge") == "default":
-        results = _judged(config, Given(checkout.release.name), project)
+        results = [judge(replace(request, flags=Given(checkout.release.name))) for request in wanted]
     features: set[str] = set()
     for result in results:
         if result.run is None or result.context is None:
@@ -142,12 +142,12 @@ def _subject(config: str, bridge: str | None, project: Given, checkout: Checkout
     return _Subject(frozenset(features), context.version.release, source)
 
 
-def _judged(config: str, flags: Given, project: Given) -> list[Result]:
+def _requests(config: str, flags: Given, project: Given) -> list[Request]:
     if config != "-" and not os.path.exists(config):
         raise InputError(f"{config}: no such file")
     if os.path.isdir(config):
         raise InputError(f"{config}: a directory; name the configuration (a checkout is named with --repo)")
-    return [judge(request) for request in requests(Unit((config,)), Options(flags=flags, project=project))]
+    return list(requests(Unit((config,)), Options(flags=flags, project=project)))
 
 
 def _interpreter(python: str | None) -> list[str]:
@@ -163,7 +163,7 @@ def _interpreter(python: str | None) -> list[str]:
     return [os.path.abspath(words[0]) if os.sep in words[0] else words[0], *words[1:]]
 
 
-def _run(report: Report, checkout: Checkout, python: list[str], timeout: float, gpu_tests: bool) -> Report:
+def _run(report: Report, checkout: Checkout, python: list[str], timeout: int, gpu_tests: bool) -> Report:
     done: list[Step] = []
     interrupted = False
     waiting = [step for step in report.steps if _left_out(step.checked, gpu_tests) == ""]

@@ -102,7 +102,7 @@ def stated_version(root: Path) -> tuple[str | None, str]:
     for name in (INFO, f"{PACKAGE}/__init__.py"):
         try:
             tree = ast.parse((root / name).read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError):
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         version = _version_in(tree.body)
         if version is not None:

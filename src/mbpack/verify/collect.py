@@ -59,7 +59,7 @@ def collect(path: Path, root: Path | None = None) -> TestFile:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         return TestFile(problem="not valid Python" + (f" (line {line})" if line else ""))
-    except RecursionError:
+    except (RecursionError, MemoryError):
         return TestFile(problem="nested too deeply to be read")
     except OSError as error:
         return TestFile(problem=f"cannot be read: {error.strerror or error}")
@@ -77,7 +77,7 @@ def _conftests(path: Path, root: Path | None) -> Iterator[Path]:
 def _parsed(path: Path) -> ast.Module | None:
     try:
         return ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

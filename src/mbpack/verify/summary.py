@@ -170,7 +170,7 @@ def _numbers(step: Step) -> str:
 
 
 def _found(checked: Checked) -> str:
-    if checked.state in ("missing", "unreadable"):
+    if checked.state in ("missing", "unreadable", "uncounted"):
         return "no such file" if checked.state == "missing" else "cannot be counted"
     number = "" if checked.found is None else ("" if checked.exact else "at least ") + _tests(checked.found)
     expected = checked.selection.expected
