@@ -123,11 +123,12 @@ class Settings:
         return None
 
     def sections(self) -> Iterator[tuple[str, Item, Layer]]:
-        """Every top-level key the user wrote, with its layer, lowest layer first."""
+        """Every top-level name the user wrote, with its layer, lowest layer first."""
         for layer in reversed(self.layers):
             if isinstance(layer.root.value, dict):
                 for name, item in layer.root.value.items():
-                    yield name, item, layer
+                    if name.__class__ is str:
+                        yield name, item, layer
 
     # ------------------------------------------------------------------ looking up
 

@@ -23,6 +23,7 @@ class UnknownKey(NamedTuple):
     known: tuple[str, ...]
     in_target: bool  # the owner's mapping names a ``_target_``, so the keyword is dropped by the constructor
     offset: int  # where the strict loader meets it: when it builds the owner; sections before anything else
+    is_text: bool = True  # False for a key that YAML reads as a number or the like
 
 
 def unknown_keys(settings: Settings) -> list[UnknownKey]:
@@ -42,7 +43,9 @@ def _unknown_keys(settings: Settings) -> Iterator[UnknownKey]:
             if name in SPECIAL:
                 continue
             if name not in sections:
-                yield UnknownKey(str(name), _setting(str(name), item, layer), None, tuple(sections), False, -1)
+                yield UnknownKey(
+                    str(name), _setting(str(name), item, layer), None, tuple(sections), False, -1, name.__class__ is str
+                )
             elif isinstance(item.value, dict):
                 yield from _in_section(settings, layer, str(name), item)
 
@@ -57,7 +60,13 @@ def _in_section(settings: Settings, layer: Layer, section: str, item: Item) -> I
             for name, child in item.value.items():
                 if name not in names and name not in SPECIAL:
                     yield UnknownKey(
-                        f"{section}.{name}", _setting(f"{section}.{name}", child, layer), None, tuple(names), False, item.span.end
+                        f"{section}.{name}",
+                        _setting(f"{section}.{name}", child, layer),
+                        None,
+                        tuple(names),
+                        False,
+                        item.span.end,
+                        name.__class__ is str,
                     )
                 elif section == "dataset":
                     yield from _nested(settings, layer, f"{section}.{name}", child)
@@ -85,7 +94,9 @@ def _in_object(settings: Settings, layer: Layer, path: str, item: Item, cls: str
                 if not settings.complete and settings.schema.nested_transformer(cls):
                     inner = settings.schema.fields(settings.schema.transformer_class(cls) or "")
             if name not in attributes and (inner is None or name not in inner):
-                yield UnknownKey(dotted, _setting(dotted, child, layer), cls, tuple(fields), target, item.span.end)
+                yield UnknownKey(
+                    dotted, _setting(dotted, child, layer), cls, tuple(fields), target, item.span.end, name.__class__ is str
+                )
             continue
         yield from _nested(settings, layer, dotted, child)
 

@@ -127,7 +127,10 @@ def own_fingerprint(run: Run) -> str | None:
         return None
     if longest is not None:
         identity["max_single_sequence_length"] = longest
-    return fingerprint(identity)
+    try:
+        return fingerprint(identity)
+    except TypeError:  # keys that cannot be sorted; upstream's own digest fails on them too
+        return None
 
 
 def _plain(value: Any) -> Any:

@@ -108,7 +108,7 @@ class YamlUnknownKey(RejectingRule):
         for key in unknown_keys(run.settings):
             if rename_of(run.release, key.path) is not None:
                 continue
-            if not run.complete and (is_wrapper_key(key.path) or self._told_elsewhere(run, key)):
+            if not run.complete and (not key.is_text or is_wrapper_key(key.path) or self._told_elsewhere(run, key)):
                 continue
             section = "." not in key.path
             outcome = _outcome(run)
@@ -187,9 +187,7 @@ class WrapperKey(Rule):
         if run.complete:
             return
         keys = [
-            key
-            for key in unknown_keys(run.settings)
-            if is_wrapper_key(key.path) and rename_of(run.release, key.path) is None
+            key for key in unknown_keys(run.settings) if is_wrapper_key(key.path) and rename_of(run.release, key.path) is None
         ]
         if keys:
             yield self.finding(
@@ -204,4 +202,46 @@ class WrapperKey(Rule):
             )
 
 
-RULES: tuple[Rule, ...] = (RenamedKey(), YamlUnknownKey(), WrapperKey())
+class NonTextKey(RejectingRule):
+    """A key that YAML reads as a number, a boolean or null is no name.
+
+    An override is applied by asking each object for an attribute of that name, and an attribute name must be text: the
+    launch ends with a TypeError. The usual causes are a missing dash in a list and a bare `yes`, `on` or number.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {2: 4096}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    env_vars: {"2": "4096"}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `_apply_overrides`
+    """
+
+    code, slug = "CFG129", "cfg/non-text-key"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.complete:
+            return
+        for key in unknown_keys(run.settings):
+            if not key.is_text:
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD,
+                    key.path,
+                    f"the key {key.path.rpartition('.')[2]} is not text: the override cannot be applied",
+                    setting=key.setting,
+                    on_key=True,
+                    fix=Fix("a name; if it is one, in quotes"),
+                    station="load",
+                    offset=key.offset,
+                )
+
+
+RULES: tuple[Rule, ...] = (RenamedKey(), YamlUnknownKey(), NonTextKey(), WrapperKey())

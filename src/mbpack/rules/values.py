@@ -10,7 +10,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Setting, Unknown
 from mbpack.config.written import Written, written_values
 from mbpack.facts.order import position
-from mbpack.facts.releases import R03
+from mbpack.facts.releases import NIGHTLY, R03, R06
 from mbpack.rules.base import (
     CRASH_DATA,
     IGNORED,
@@ -250,10 +250,48 @@ class DtypeString(Rule):
                 )
 
 
+class EnvVars(RejectingRule):
+    """Environment variables need a name and a single value.
+
+    From 0.6 on `env_vars` is put into the environment before anything else; what is already set there stays.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    env_vars: {NCCL_ALGO: [Ring, Tree]}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    env_vars: {NCCL_ALGO: Ring}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `training/config.py`, `apply_environment_variables`
+    """
+
+    code, slug = "CFG130", "cfg/env-vars"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.settings.peek("env_vars") is None and not run.wrote("env_vars"):
+            return
+        for name, setting in run.settings.mapping("env_vars").items():
+            if not isinstance(name, str) or not name:
+                what, fix = "must be a name", Fix("the name of a variable, in quotes where YAML reads it as a number")
+            elif not isinstance(setting.value, (str, int, float, bool)):
+                what, fix = "needs a single value", Fix(f"env_vars.{name}: one word or number")
+            else:
+                continue
+            yield self.finding(run, REJECTED, setting.key, f"env_vars: {name!s} {what}", setting=setting, fix=fix)
+
+
 RULES: tuple[Rule, ...] = (
     QuotedNumber(),
     QuotedBool(),
     FloatInt(),
     EnumString(),
     DtypeString(),
+    EnvVars(),
 )
