@@ -17,9 +17,13 @@ def main() -> None:
         print(f"mbpack {__version__}")
         return
     gc.set_threshold(_OBJECTS)
-    from mbpack.cli.main import run
+    try:
+        from mbpack.cli.main import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules are still being imported
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

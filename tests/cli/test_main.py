@@ -92,6 +92,24 @@ def test_a_reader_who_leaves(folder: Path) -> None:
     assert (folder / "err").read_text() == ""
 
 
+def test_streams_that_are_closed_or_full(folder: Path) -> None:
+    (folder / "a.yaml").write_text(BROKEN)
+    script = f"""
+        mbpack() {{ "{sys.executable}" -m mbpack "$@"; }}
+        mbpack doctor a.yaml >&- 2>err; echo $?; cat err
+        mbpack doctor - <&- 2>err; echo $?; cat err
+        mbpack doctor a.yaml >/dev/full 2>err; echo $?; cat err
+    """
+    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "1",
+        "2",
+        "mbpack doctor: -: standard input is closed",
+        "2",
+        "mbpack: No space left on device",
+    ]
+
+
 def test_a_terminal_without_unicode(folder: Path) -> None:
     (folder / "a.yaml").write_text(BROKEN.replace("seq_length: 8192", "seq_length: '漢é'"))
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PATH": "/usr/bin:/bin"}

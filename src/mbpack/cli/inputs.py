@@ -103,6 +103,8 @@ def read(path: str) -> Document:
         InputError: the file cannot be read.
     """
     try:
+        if path == "-" and sys.stdin is None:
+            raise InputError("-: standard input is closed")
         if path == "-":
             data = sys.stdin.buffer.read(_ENOUGH)
         else:

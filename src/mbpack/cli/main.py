@@ -33,7 +33,8 @@ def run(argv: Sequence[str]) -> int:
     tolerant()
     try:
         code = _dispatch(list(argv))
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the caller closed it
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         print("aborted", file=sys.stderr)
@@ -41,6 +42,10 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         silence()
         return 1
+    except OSError as error:  # a full disk behind standard output; commands answer for the files they name
+        silence()
+        print(f"mbpack: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""), file=sys.stderr)
+        return USAGE
     except Exception as error:
         if os.environ.get("MBPACK_TRACEBACK"):
             raise

@@ -35,7 +35,7 @@ def silence() -> None:
     """Drop what is still to be printed, so that the interpreter does not complain when it leaves."""
     try:
         target = sys.stdout.fileno()
-    except (OSError, ValueError):  # no real stream
+    except (AttributeError, OSError, ValueError):  # no stream, or none of the system's
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, target)
