@@ -108,6 +108,20 @@ def test_keys(mbpack: Call, key: str) -> None:
     assert "\nRules\n  " in out
 
 
+def test_a_key_says_its_default_and_its_pitfalls(mbpack: Call) -> None:
+    out = mbpack("explain", "pad_seq_to_mult").out
+    assert "Field      int|null, default 1 (PackedSequenceSpecs, 0.6)\n" in out
+    assert "  10  pad_seq_to_mult must be derived from the topology\n" in out
+    assert "(GPTSFTDatasetConfig, 0.6)" in mbpack("explain", "dataset.seq_length").out
+    assert mbpack("explain", "seq_length").out == mbpack("explain", "dataset.seq_length").out
+
+
+def test_a_rule_names_upstream_tests(mbpack: Call) -> None:
+    assert "tests/unit_tests/data/packing/test_offline.py" in mbpack("explain", "BAT101").out
+    assert "uv run python -m pytest" in mbpack("explain", "nrg/mbs").out
+    assert "uv run python -m pytest" not in mbpack("explain", "INT101").out
+
+
 def test_renamed_keys_say_both_names(mbpack: Call) -> None:
     for key in ("dataset.packed_sequence_specs", "offline_packing_specs"):
         assert "Called dataset.offline_packing_specs from 0.6 on, dataset.packed_sequence_specs before." in words(

@@ -82,6 +82,11 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
         for item in doc.upstream:
             yield from style.wrap(item, "  ", "    ")
         yield ""
+    tests = more.tests_of(rule)
+    if tests:
+        yield f"{_title('Upstream tests', style)} {tests[0]}"
+        yield from (f"  {command}" for command in tests[1:])
+        yield ""
     about = [pitfall for pitfall in PITFALLS if rule.slug in pitfall.rules]
     if about:
         words = ", ".join(f"pitfall {pitfall.number} ({pitfall.title})" for pitfall in about)
@@ -147,8 +152,7 @@ def _mode(topic: str, style: Style) -> list[str] | None:
     if mode is None:
         return None
     lines = list(_mode_lines(mode, style))
-    words = {"offline": ("batch/offline", "data/", "align/"), "in_batch": ("inbatch",), "energon": ("nrg/",)}
-    marks = words.get(mode.name, ("gbp/", "dcp/") if mode.name == "global_batch" else ())
+    marks = more.FEATURES.get(mode.name, ())
     slugs = [rule.slug for rule in ALL_RULES if any(mark in rule.slug for mark in marks)]
     tests = [t.command for t in upstream_tests.commands("0.6" if mode.since.name != "0.7" else "0.7", {mode.name})]
     if slugs:
@@ -175,7 +179,7 @@ def _mode_lines(mode: Mode, style: Style, indent: str = "") -> Iterator[str]:
 
 def _key(topic: str, style: Style) -> list[str] | None:
     keys = _mentioned_keys()
-    names = {key.rpartition(".")[2]: key for key in keys}
+    names = {key.rpartition(".")[2]: key for key in sorted(keys, reverse=True)}  # of two, the first by name
     key = topic if topic in keys else names.get(topic) or names.get(topic.lower())
     section, _, rest = (key or topic).partition(".")
     known = releases_with(section, rest) if rest and "." not in rest else []
@@ -192,10 +196,11 @@ def _key(topic: str, style: Style) -> list[str] | None:
         words = ", ".join(f"{path_in(r, key)} ({r})" for r in RELEASES if r.name in ("0.5", "0.6"))
         lines += style.wrap(words, "Spelled    ", "           ")
     if known:
-        lines.append(f"Known in   {', '.join(known)}")
+        lines += style.wrap(", ".join(known), "Known in   ", "           ")
+    lines += more.field_lines(key, style)
     name = key.rpartition(".")[2]
     slugs = [rule.slug for rule in ALL_RULES if name in _text(rule)]
-    return [*lines, "", *_related(slugs, style)]
+    return [*lines, "", *more.pitfall_lines(key, style), *(_related(slugs, style) if slugs else [])]
 
 
 def _text(rule: Rule) -> str:

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.facts import families, formulas
-from mbpack.facts.modes import MODES, NONE
+from mbpack.facts import families, formulas, upstream_tests
+from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, MODES, NONE, OFFLINE
+from mbpack.facts.pitfalls import PITFALLS
 from mbpack.facts.releases import DEFAULT, RELEASES, Release
+from mbpack.facts.schema import NO_DEFAULT, Opaque, classes_with, schema
 from mbpack.report.style import Style
+from mbpack.rules.base import Rule
 from mbpack.rules.documentation import page_of
 from mbpack.rules.registry import ALL_RULES, BY_NAME
 
 _SAID = {families.OK: "works", families.OPTED_OUT: "not offered", families.REFUSED: "refused"}
+
+#: Classes that most runs use, of those that share a field.
+_USUAL = ("GPTModelProvider", "GPTSFTDatasetConfig", "FinetuningDatasetConfig")
+
+#: Parts of slugs that tell which packing mode, or context parallelism, a rule is about.
+FEATURES = {
+    OFFLINE.name: ("batch/offline", "data/", "align/"),
+    IN_BATCH.name: ("inbatch",),
+    ENERGON.name: ("nrg/",),
+    GLOBAL_BATCH.name: ("gbp/", "dcp/"),
+    upstream_tests.CONTEXT_PARALLEL: ("cp/",),
+}
 
 #: Derived numbers: what each is, an example computed as everywhere else, and the flags of `explain` that compute it.
 _NUMBERS = {
@@ -120,3 +135,51 @@ def topic_page(topic: str, style: Style) -> list[str] | None:
     for rule in rules:
         lines += style.wrap(page_of(rule).title, f"  {rule.code}  ", "          ")
     return lines
+
+
+def field_lines(key: str, style: Style) -> list[str]:
+    """Type and default of a configuration field, in the release that is assumed or the newest that has it."""
+    section, _, name = key.rpartition(".")
+    for release in (DEFAULT, *reversed(RELEASES)):
+        known = schema(release.name)
+        if "." in section:
+            owners = classes_with(release.name, "nested", name)
+        elif section in ("model", "dataset"):
+            owners = classes_with(release.name, section, name)
+        else:
+            owners = [owner] if (owner := known.section_class(section)) is not None else []
+        owner = next((one for one in _USUAL if one in owners), owners[0] if owners else None)
+        field = (known.fields(owner) or {}).get(name) if owner is not None else None
+        if field is not None:
+            return style.wrap(f"{field.type}, {_default(field.default)} ({owner}, {release})", "Field      ", "           ")
+    return []
+
+
+def _default(value: object) -> str:
+    if value is NO_DEFAULT:
+        return "no default"
+    if isinstance(value, Opaque):
+        return f"default {value.text}"
+    return "default " + ("null" if value is None else str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def pitfall_lines(key: str, style: Style) -> list[str]:
+    """The pitfalls that speak of a key."""
+    name = key.rpartition(".")[2]
+    about = [pitfall for pitfall in PITFALLS if name in f"{pitfall.title} {pitfall.text}"]
+    lines: list[str] = []
+    for pitfall in about:
+        lines += style.wrap(pitfall.title, f"  {pitfall.number:>2}  ", "      ")
+    return [style.paint("bold", "Pitfalls"), *lines, ""] if lines else []
+
+
+def tests_of(rule: Rule) -> list[str]:
+    """Upstream's own tests of what a rule is about, as commands for a checkout of the release that has them."""
+    feature = next((feature for feature, marks in FEATURES.items() if any(mark in rule.slug for mark in marks)), None)
+    if feature is None:
+        return []
+    for release in (DEFAULT, *reversed(RELEASES)):
+        found = [one.command for one in upstream_tests.commands(release.name, {feature}) if one.gpus == 0]
+        if found:
+            return [f"(Megatron-Bridge {release}, in its checkout)", *found]
+    return []
