@@ -52,9 +52,6 @@ def command(
 
 def _one(state: State, to: str, source: str | None, recipe: str | None) -> Migration:
     for document in state.documents:
-        if document.root is None:
-            reason = document.problems[0].message if document.problems else "it is no configuration"
-            raise InputError(f"{document.path}: {reason}")
         fatal = next((problem for problem in document.problems if problem.fatal), None)
         if fatal is not None:
             raise InputError(f"{document.path}, line {fatal.span.line}: {fatal.message}")
