@@ -71,7 +71,7 @@ SEEDS = st.integers(0, 2**40)
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_set(seed: int) -> None:
     random = Random(seed)
     before = texts.text(random)
@@ -95,7 +95,7 @@ def test_set(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_delete(seed: int) -> None:
     random = Random(seed)
     before = texts.text(random)
@@ -114,7 +114,7 @@ def test_delete(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_rename(seed: int) -> None:
     random = Random(seed)
     before = texts.text(random)

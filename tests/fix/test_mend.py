@@ -14,7 +14,7 @@ HEAD = "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=16 launcher=script
 PACKED = HEAD + (
     "model:\n  tensor_model_parallel_size: 4  # one node\n  sequence_parallel: true\n  context_parallel_size: 2\n"
     "train: {micro_batch_size: 2, global_batch_size: 8}\n"
-    "dataset:\n  # specs\n  offline_packing_specs:\n    pad_seq_to_mult: 4\n"
+    "dataset:\n  # specs\n  offline_packing_specs:\n    num_tokenizer_workers: 8\n    pad_seq_to_mult: 4\n"
 )
 
 
@@ -38,7 +38,7 @@ def test_everything_at_once() -> None:
         "model:\n  tensor_model_parallel_size: 4  # one node\n  sequence_parallel: true\n  context_parallel_size: 2\n"
         "  calculate_per_token_loss: true\n"
         "train: {micro_batch_size: 1, global_batch_size: 4}\n"
-        "dataset:\n  # specs\n  offline_packing_specs:\n    pad_seq_to_mult: 8\n    num_tokenizer_workers: 16\n"
+        "dataset:\n  # specs\n  offline_packing_specs:\n    num_tokenizer_workers: 8\n    pad_seq_to_mult: 8\n"
     )
     again = fix(text_of(mended))
     assert not again.changed
@@ -63,7 +63,7 @@ def test_an_error_that_a_fix_brings_is_mended_with_it() -> None:
     mended = fix(PACKED.replace("offline_packing_specs", "packed_sequence_specs"))
     assert "cfg/renamed-key" in slugs(mended)
     assert mended.after.errors == 0
-    assert "offline_packing_specs:\n    pad_seq_to_mult: 8\n" in text_of(mended)
+    assert "offline_packing_specs:\n    num_tokenizer_workers: 8\n    pad_seq_to_mult: 8\n" in text_of(mended)
 
 
 def test_a_fix_that_would_bring_an_error_is_taken_back() -> None:
