@@ -137,9 +137,24 @@ class ListOverDict(RejectingRule):
             f"{path} is a list where the recipe has a mapping",
             setting=_setting(path, item, layer),
             on_key=True,
-            fix=Fix("key: value lines instead of list items"),
+            fix=self._as_mapping(path, item),
             station="load",
         )
+
+    @staticmethod
+    def _as_mapping(path: str, item: Item) -> Fix:
+        """Items that are mappings, or names and values in turn, say what the mapping was meant to be."""
+        title, items = "key: value lines instead of list items", item.plain
+        if items and all(isinstance(entry, dict) for entry in items):
+            pairs = [pair for entry in items for pair in entry.items()]
+        elif items and len(items) % 2 == 0:
+            pairs = list(zip(items[::2], items[1::2], strict=True))
+        else:
+            return Fix(title)
+        meant = dict(pairs)
+        if len(meant) < len(pairs) or not all(isinstance(name, str) and name.isidentifier() for name in meant):
+            return Fix(title)
+        return Fix(f"{title}: {', '.join(meant)}", (Edit("set", path, meant),))
 
 
 class NestedUnderNone(RejectingRule):
