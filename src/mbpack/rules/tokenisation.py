@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from mbpack.config.in_effect import DATA_SEQ, PAD_MULT, pad_multiple, sample_limit
 from mbpack.config.run import Run
 from mbpack.facts.releases import R03, R05, R06, R07
-from mbpack.rules.base import CRASH_DATA, SILENT, Finding, Fix, Outcome, Rule
+from mbpack.facts.schema import schema
+from mbpack.rules.base import CRASH_DATA, SILENT, Finding, Fix, Outcome, Rule, set_to
+from mbpack.rules.data_sources import SEMANTIC_KWARGS
 from mbpack.rules.pack_lookup import (
     KWARGS,
     PATHS,
@@ -193,8 +195,18 @@ class PadLossLegacyPrompt(Rule):
             why="The mask is cut at the start of the answer only, so it covers the end-of-sequence tokens that fill"
             " up the multiple; 0.7 no longer masks them when rows are collated.",
             related=(PAD_MULT, f"{KWARGS}.answer_only_loss"),
-            fix=Fix("dataset.preprocessing: PromptCompletionSFTPreprocessingConfig with your columns, and new packs"),
+            fix=self._explicit(run),
         )
+
+    @staticmethod
+    def _explicit(run: Run) -> Fix:
+        """The old defaults (columns input and output) in the new words; other columns only their owner knows."""
+        title = "dataset.preprocessing: PromptCompletionSFTPreprocessingConfig with your columns, and new packs"
+        target = schema(run.release.name).path("PromptCompletionSFTPreprocessingConfig")
+        if target is None or SEMANTIC_KWARGS & run.settings.mapping(KWARGS).keys():
+            return Fix(title)
+        columns = {"_target_": target, "prompt_column": "input", "completion_column": "output", "separator": " "}
+        return Fix(title, set_to(run, (PREPROCESSING, columns)))
 
     def _in_packs(self, run: Run, seen: Iterable[str]) -> Iterator[Finding]:
         for split in seen:
