@@ -18,6 +18,7 @@ from typing import Any
 CARDS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("model_cards.json").read_text(encoding="utf-8"))
 YARN = {"rope_type": "yarn", "type": "yarn", "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0}
 YARN |= {"mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16384}
+SIGMOID = {"scoring_func": "sigmoid"}  # of the router
 #: beginning of the model's name -> type and architecture in transformers, and what a conversion needs beside them
 TYPES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("LGAI-EXAONE/EXAONE-4.5", "exaone4_5", "Exaone4_5_ForConditionalGeneration", {}),
@@ -38,10 +39,10 @@ TYPES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("Qwen/Qwen3-235B-A22B", "qwen3_moe", "Qwen3MoeForCausalLM", {}),
     ("Qwen/Qwen3", "qwen3", "Qwen3ForCausalLM", {}),
     ("deepseek-ai/DeepSeek-V2", "deepseek_v2", "DeepseekV2ForCausalLM", {}),
-    ("deepseek-ai/DeepSeek-V3", "deepseek_v3", "DeepseekV3ForCausalLM", {"num_nextn_predict_layers": 1}),
+    ("deepseek-ai/DeepSeek-V3", "deepseek_v3", "DeepseekV3ForCausalLM", {"num_nextn_predict_layers": 1, **SIGMOID}),
     ("deepseek-ai/DeepSeek-V4", "deepseek_v4", "DeepseekV4ForCausalLM", {}),
-    ("moonshotai/Kimi-K2-", "deepseek_v3", "DeepseekV3ForCausalLM", {"num_nextn_predict_layers": 0}),
-    ("moonshotai/Moonlight", "deepseek_v3", "DeepseekV3ForCausalLM", {"num_nextn_predict_layers": 0}),
+    ("moonshotai/Kimi-K2-", "deepseek_v3", "DeepseekV3ForCausalLM", {"num_nextn_predict_layers": 0, **SIGMOID}),
+    ("moonshotai/Moonlight", "deepseek_v3", "DeepseekV3ForCausalLM", {"num_nextn_predict_layers": 0, **SIGMOID}),
     ("google/gemma-2-", "gemma2", "Gemma2ForCausalLM", {}),
     ("google/gemma-3-1b", "gemma3_text", "Gemma3ForCausalLM", {}),
     ("google/gemma-3-", "gemma3", "Gemma3ForConditionalGeneration", {}),
