@@ -14,6 +14,7 @@ import pytest
 import mbpack
 from mbpack.cli.main import run
 from mbpack.engine.derived import names
+from mbpack.report.columns import printable
 from mbpack.report.json import plain
 from mbpack.report.json import render as render_json
 from mbpack.rules.registry import BY_NAME
@@ -288,7 +289,8 @@ def test_github_annotations(capsys: pytest.CaptureFixture[str], folder: Path) ->
         assert properties["file"] == path
         assert properties["title"] == f"{found['code']} {found['slug']}"
         assert properties.get("line") == (None if found["line"] is None else str(found["line"]))
-        assert unescaped(match[3], False).startswith(found["message"])
+        assert unescaped(match[3], False).startswith(printable(found["message"]))
+        assert "\x1b" not in line
 
 
 # ---------------------------------------------------------------------- JUnit

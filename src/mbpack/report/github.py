@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mbpack.report.columns import printable
+
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
@@ -23,6 +25,7 @@ def _annotation(path: str | None, finding: dict[str, Any]) -> str:
     text = finding["message"]
     if finding["fix"]:
         text += f"\nfix: {finding['fix']['title']}"
+    text = "\n".join(printable(line) for line in text.split("\n"))  # logs are read on terminals too
     shown = ",".join(f"{name}={_escape(value, True)}" for name, value in properties.items())
     return f"::{_LEVELS[finding['severity']]} {shown}::{_escape(text, False)}"
 
