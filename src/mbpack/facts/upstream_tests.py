@@ -1,9 +1,10 @@
 """The upstream pytest selections that cover packing, per release, with the number of tests each selects.
 
 Paths are relative to a Megatron-Bridge checkout (the packages ship no tests). The counts come from counting the test
-functions and their parameters in the test files of each release (tags 0.3.0 to 0.6.0 and the 0.7 development tree). A
-selection that a release lacks, or that selects nothing there (pytest then exits with 5), is not listed for it: joining
-commands with `&&` would otherwise stop at it.
+functions and their parameters in the test files of each release (tags 0.3.0 to 0.6.0 and the 0.7 development tree); the
+unit tests of 0.5 and 0.6 were also run on CPU: as many, and all pass but those that call a GPU (the two of 0.5 and one
+of two of 0.6 in `test_vlm_step.py`, one of `test_in_batch.py`). A selection that a release lacks, or that selects
+nothing there (pytest then exits with 5), is not listed for it: joining commands with `&&` would otherwise stop at it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Selection:
     """One pytest call.
 
     `expected`: the number of tests it selects in this release, None where it is not known. `features`: what it covers.
-    `gpus`: how many GPUs it needs, 0 for a unit test that runs on CPU. `also`: numbers that other development trees of
+    `gpus`: how many GPUs it needs, 0 for unit tests, of which few call one. `also`: numbers that other development trees of
     the same release select (0: none, the feature is not in that tree). Printed, it is the command to run.
     """
 
