@@ -207,6 +207,20 @@ def test_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_launch_script_gives_its_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "launch.sh"
+    text = (
+        "torchrun scripts/training/run_recipe.py --recipe llama3_8b_sft_config dataset.packed_sequence_specs.pad_seq_to_mult=4\n"
+    )
+    script.write_text(text)
+    assert run(["migrate", str(script), "--to", "0.6"]) == 0
+    assert script.read_text() == text
+    assert capsys.readouterr().out.splitlines() == [
+        "dataset.offline_packing_specs.pad_seq_to_mult=4",
+        "dataset.enable_offline_packing=true",
+    ]
+
+
 def test_command_writes_diffs_and_backs_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(OLD)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mbpack.cli.fixing import write_file
-from mbpack.cli.inputs import InputError, read, split_arguments
+from mbpack.cli.inputs import InputError, is_script, read, split_arguments
 from mbpack.config.context import ContextError, Given
 from mbpack.fix.diff import unified
 from mbpack.fix.migrate import Migration, migrate
@@ -39,7 +39,9 @@ def command(
             raise InputError("give files or KEY=VALUE arguments, not both")
         if output is not None and len(given.paths) != 1:
             raise InputError("--output takes the result of exactly one file")
-        states = [State((), tuple(given.overrides))] if given.overrides else [State((read(path),)) for path, _ in given.paths]
+        states = [State((), tuple(given.overrides))] if given.overrides else []
+        for path, _ in given.paths:
+            states += _of_script(path) if is_script(path) else [State((read(path),))]
         code = 0
         for state in states:
             made = _one(state, to, source, recipe)
@@ -48,6 +50,19 @@ def command(
     except (InputError, ContextError) as error:
         print(f"mbpack migrate: {error}", file=sys.stderr)
         return 2
+
+
+def _of_script(path: str) -> list[State]:
+    """The arguments of every launch command in a script; the script itself is never edited."""
+    from mbpack.config.shell import ScriptError, read_script
+
+    try:
+        launches = read_script(read(path).text, path).launches
+    except ScriptError as error:
+        raise InputError(str(error)) from None
+    if not launches:
+        raise InputError(f"{path}: no launch command of Megatron-Bridge found in this script")
+    return [State((), tuple(override.text for override in launch.overrides)) for launch in launches]
 
 
 def _one(state: State, to: str, source: str | None, recipe: str | None) -> Migration:
