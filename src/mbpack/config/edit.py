@@ -43,7 +43,7 @@ def set_key(document: Document, path: Sequence[str], value: Any) -> Edited:
     items = _walk(root, names)
     if len(items) > len(names) and same(items[-1].plain, _plain(value)):
         return Edited(document, ())
-    _no_expression(document, names, items[-1] if len(items) > len(names) else None)
+    _no_expression(document, names, items[-1] if len(items) > len(names) else None, value)
     wanted = _with(root.plain, names, _plain(value))
     try:
         if len(items) > len(names):
@@ -153,12 +153,14 @@ def _walk(root: Item, path: Sequence[str]) -> list[Item]:
     return items
 
 
-def _no_expression(document: Document, path: tuple[str, ...], item: Item | None) -> None:
+def _no_expression(document: Document, path: tuple[str, ...], item: Item | None, value: Any = None) -> None:
     """Refuses a change that ``${...}`` elsewhere would pass on, or that would cut a value off from its variable."""
     referring = refers_to(document, path)
     if referring:
         raise CannotEdit(f"{'.'.join(path)}: {referring} takes its value from here; change both by hand")
-    if item is not None and isinstance(item.value, Interpolation) and ":" in item.value:
+    if item is None or not isinstance(item.value, Interpolation) or (isinstance(value, str) and item.value in value):
+        return
+    if ":" in item.value:
         raise CannotEdit(f"{'.'.join(path)} is an expression, {item.value}; change what it refers to")
 
 

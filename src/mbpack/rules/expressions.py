@@ -9,7 +9,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Setting, Unknown
 from mbpack.config.written import written_values
 from mbpack.facts.order import position
-from mbpack.rules.base import CRASH_DATA, NOTE, REJECTED, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule
+from mbpack.rules.base import CRASH_DATA, NOTE, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
 
 class OcEnv(RejectingRule):
@@ -24,7 +24,7 @@ class OcEnv(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         for written in written_values(run):
             value = written.item.value
-            if not isinstance(value, Interpolation) or "${oc.env:" not in str(value):
+            if not isinstance(value, Interpolation) or "${oc.env:" not in str(value) or value.startswith("${oc.decode:"):
                 continue
             kinds = written.kinds
             if not kinds & {"int", "float", "bool"} or "str" in kinds:
@@ -38,9 +38,15 @@ class OcEnv(RejectingRule):
                 written.path,
                 f"{written.path} takes an environment variable, which is always text",
                 setting=written.setting,
-                fix=Fix("a literal, or ${oc.decode:" + str(value) + "}"),
+                fix=self._decoded(written.path, str(value)),
                 station=station,
             )
+
+    @staticmethod
+    def _decoded(path: str, value: str) -> Fix:
+        decoded = "${oc.decode:" + value + "}"
+        alone = value.startswith("${oc.env:") and value.endswith("}") and value.count("${") == 1
+        return Fix(f"a literal, or {decoded}", (Edit("set", path, decoded),) if alone else (), safe=alone)
 
 
 class UnresolvedReference(RejectingRule):
