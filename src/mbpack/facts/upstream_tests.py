@@ -2,8 +2,8 @@
 
 Paths are relative to a Megatron-Bridge checkout (the packages ship no tests). The counts come from counting the test
 functions and their parameters in the test files of each release (tags 0.3.0 to 0.6.0 and the 0.7 development tree); the
-unit tests of 0.5 and 0.6 were also run on CPU: as many, and all pass but those that call a GPU (the two of 0.5 and one
-of two of 0.6 in `test_vlm_step.py`, one of `test_in_batch.py`). A selection that a release lacks, or that selects
+unit tests of 0.3, 0.5 and 0.6 were also run on CPU: as many, and all pass but those that call a GPU (both of 0.3 and 0.5, one
+of 0.6 in `test_vlm_step.py`, one in `test_in_batch.py`). A selection that a release lacks, or that selects
 nothing there (pytest then exits with 5), is not listed for it: joining commands with `&&` would otherwise stop at it.
 """
 
