@@ -156,6 +156,15 @@ def test_a_file_that_cannot_be_written_stays_whole(
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
+def test_many_files_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.yaml").write_text(TEXT)
+    (tmp_path / "good.yaml").write_text(TEXT.splitlines()[0] + "\ntrain: {global_batch_size: 16}\n")
+    assert run(["doctor", "--unsafe-fixes", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "good.yaml" not in out
+    assert out.splitlines()[-1].endswith("fixes in 1 of 2 configurations")
+
+
 def test_what_is_left_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(

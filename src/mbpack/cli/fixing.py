@@ -34,21 +34,26 @@ def fix_units(
     could not be used, 70 when a rule raised.
     """
     options = Options(flags=flags, project=project, selection=selection, overrides=overrides)
-    code = 0
+    code = files = fixes = 0
     for unit in units:
         try:
             for request in list(requests(unit, options)):
                 mended = mend(request, unsafe)
                 if unit.found and any(found.rule.slug == "cfg/not-bridge" for found in mended.before.findings):
                     continue
-                code = max(code, _finish(request, mended, diff, backup))
+                code = max(code, _finish(request, mended, diff, backup, quiet=len(units) > 1))
+                files += mended.changed
+                fixes += len(mended.done)
         except (InputError, ContextError) as error:
             warn(str(error))
             code = max(code, 2)
+    if len(units) > 1:
+        print(f"{fixes} fixes in {files} of {len(units)} configurations", file=sys.stderr if diff else sys.stdout)
     return code
 
 
-def _finish(request: Request, mended: Mended, diff: bool, backup: bool) -> int:
+def _finish(request: Request, mended: Mended, diff: bool, backup: bool, quiet: bool) -> int:
+    """Write or show one configuration; ``quiet`` says nothing about those without changes and errors."""
     piped = any(document.path == "-" for document in mended.state.documents)
     if diff:
         for before, after in zip(mended.start.documents, mended.state.documents, strict=True):
@@ -58,8 +63,9 @@ def _finish(request: Request, mended: Mended, diff: bool, backup: bool) -> int:
     arguments = changed_arguments(mended, request.launch is None)
     dropped = dropped_arguments(mended)
     stream = sys.stderr if diff or piped or arguments or dropped else sys.stdout
-    for line in lines(mended, "to fix" if diff else "fixed"):
-        print(line, file=stream)
+    if not quiet or mended.done or mended.after.errors:
+        for line in lines(mended, "to fix" if diff else "fixed"):
+            print(line, file=stream)
     if dropped:
         print(f"  no longer among the arguments: {' '.join(dropped)}", file=stream)
     if arguments:
