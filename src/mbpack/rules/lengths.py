@@ -20,6 +20,7 @@ from mbpack.rules.base import (
     RejectingRule,
     Rule,
     built_at,
+    is_number,
     set_to,
     words,
 )
@@ -87,6 +88,8 @@ class ModelDatasetEqual(RejectingRule):
             )
             return
         shorter = MODEL_SEQ if run.wrote(data_key) and not run.wrote(MODEL_SEQ) else data_key
+        if shorter == MODEL_SEQ and not is_number(data) and is_number(model):
+            shorter = data_key  # text or `???` is no length
         value = data if shorter == MODEL_SEQ else model
         place = data_key if run.wrote(data_key) and not run.wrote(MODEL_SEQ) else MODEL_SEQ
         edits = [(shorter, value)]
