@@ -70,7 +70,9 @@ def test_doctor_imports_nothing_heavy(tmp_path: Path) -> None:
 
 
 def test_version_imports_nothing_of_the_command_line() -> None:
-    code = "import sys; sys.argv = ['mbpack', '--version']; from mbpack.__main__ import main; main(); print('typer' in sys.modules)"
+    code = (
+        "import sys; sys.argv = ['mbpack', '--version']; from mbpack.__main__ import main; main(); print('typer' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
 

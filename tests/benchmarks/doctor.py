@@ -57,7 +57,7 @@ def write_corpus(folder: Path, number: int) -> list[Path]:
     rows = [
         json.loads(line)
         for path in sorted((DATA / "overrides").glob("*.jsonl.gz"))
-        for line in gzip.open(path, "rt", encoding="utf-8")
+        for line in gzip.decompress(path.read_bytes()).splitlines()
     ]
     paths = []
     for index in range(number):

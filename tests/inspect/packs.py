@@ -25,9 +25,7 @@ def row(*samples: tuple[int, int], padding_loss: int = 0) -> Row:
     return made
 
 
-def write(
-    path: Path, rows: Sequence[Row], mask: Any = None, columns: Sequence[str] | None = None, group: int = 500
-) -> str:
+def write(path: Path, rows: Sequence[Row], mask: Any = None, columns: Sequence[str] | None = None, group: int = 500) -> str:
     """Write rows to a parquet file and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = bool if mask == pa.bool_() else int

@@ -20,9 +20,7 @@ GPT_SFT = "megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig"
 SPECS = "{_target_: megatron.bridge.data.packing.config.PackedSequenceSpecs, packed_sequence_size: %s%s}"
 
 
-def run_of(
-    text: str, bridge: str = "0.6", recipe: str | None = "llama3_8b_sft_config", launcher: str = "script"
-) -> Run:
+def run_of(text: str, bridge: str = "0.6", recipe: str | None = "llama3_8b_sft_config", launcher: str = "script") -> Run:
     documents = [parse(text)]
     return build_run(resolve_context(Given(bridge, recipe, 8, launcher), Given(), documents), documents)
 
@@ -37,8 +35,7 @@ def complete(dataset: str) -> Run:
     [
         (
             complete(
-                "seq_length: 4096\ndataset_root: d\nenable_offline_packing: true\noffline_packing_specs: "
-                + SPECS % (4096, "")
+                "seq_length: 4096\ndataset_root: d\nenable_offline_packing: true\noffline_packing_specs: " + SPECS % (4096, "")
             ),
             "7e34511314ea",
         ),

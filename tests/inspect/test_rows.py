@@ -70,9 +70,7 @@ def plainly(rows: list[Row]) -> dict[str, object]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.one_of(ANY_ROW, SAMPLES.map(lambda samples: row(*samples))), min_size=1, max_size=10), st.integers(1, 4)
-)
+@given(st.lists(st.one_of(ANY_ROW, SAMPLES.map(lambda samples: row(*samples))), min_size=1, max_size=10), st.integers(1, 4))
 def test_statistics_equal_a_plain_count(tmp_path_factory: pytest.TempPathFactory, rows: list[Row], group: int) -> None:
     path = write(tmp_path_factory.mktemp("rows") / "training_64.idx.parquet", rows, group=group)
     found = scanned(path)
@@ -82,9 +80,7 @@ def test_statistics_equal_a_plain_count(tmp_path_factory: pytest.TempPathFactory
 
 @settings(max_examples=30, deadline=None)
 @given(ROWS, st.integers(2, 9))
-def test_misaligned_samples_are_counted(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[Row], multiple: int
-) -> None:
+def test_misaligned_samples_are_counted(tmp_path_factory: pytest.TempPathFactory, rows: list[Row], multiple: int) -> None:
     found = scanned(write(tmp_path_factory.mktemp("rows") / "p.parquet", rows))
     lengths = [length for r in rows for length in lengths_of(r)]
     assert found.misaligned(multiple) == sum(length % multiple != 0 for length in lengths)
@@ -95,9 +91,7 @@ def test_a_broken_row_is_named(tmp_path: Path) -> None:
     good = row((3, 1), (4, 2))
     bad = {**good, "seq_start_id": [0, 9]}
     found = scanned(write(tmp_path / "p.parquet", [good, good, bad], group=2))
-    assert found.broken == (
-        "p.parquet row 2: seq_start_id leaves a sample without a token (it must rise, below the row's end)",
-    )
+    assert found.broken == ("p.parquet row 2: seq_start_id leaves a sample without a token (it must rise, below the row's end)",)
 
 
 def test_masks_of_older_releases_are_booleans(tmp_path: Path) -> None:

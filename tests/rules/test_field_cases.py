@@ -22,7 +22,9 @@ def check_case(case: dict[str, Any]) -> list[str]:
     result = doctor(case["input"], **_context(case))
     found = [(finding.outcome.severity, finding.rule.slug) for finding in result.findings]
     errors = [slug for severity, slug in found if severity == "error" and slug not in case.get("may", ())]
-    faults = [f"missing {want['severity']} {want['slug']}" for want in case["expect"] if (want["severity"], want["slug"]) not in found]
+    faults = [
+        f"missing {want['severity']} {want['slug']}" for want in case["expect"] if (want["severity"], want["slug"]) not in found
+    ]
     faults += [f"forbidden error {slug}" for slug in errors if slug in case.get("forbid", ())]
     if case.get("clean"):
         faults += [f"error {slug}" for slug in errors]

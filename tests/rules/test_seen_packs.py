@@ -32,9 +32,7 @@ def findings(text: str, found: dict[str, Any], slug: str, **context: Any) -> lis
 
 def test_rows_that_do_not_hold_what_the_configuration_says() -> None:
     for launcher in ("script", "run_recipe"):
-        found = findings(
-            CP2, {"training": {"rows": 1, "lengths": {7: 1, 9: 1}}}, "align/pad-seq-to-mult-cp", launcher=launcher
-        )
+        found = findings(CP2, {"training": {"rows": 1, "lengths": {7: 1, 9: 1}}}, "align/pad-seq-to-mult-cp", launcher=launcher)
         assert [finding.outcome.severity for finding in found] == ["error"]
         assert "7 and 9" in found[0].message
         assert found[0].setting.key == "dataset.offline_packing_specs.packed_train_data_path"
@@ -54,9 +52,7 @@ def test_a_step_averages_the_samples_of_its_packs() -> None:
 
 
 def test_a_small_batch_of_packs_is_fine() -> None:
-    assert (
-        findings("train: {global_batch_size: 8}", {"metadata": [{"packing_factor": 12.3}]}, "gbs/tokens-per-step") == []
-    )
+    assert findings("train: {global_batch_size: 8}", {"metadata": [{"packing_factor": 12.3}]}, "gbs/tokens-per-step") == []
 
 
 def test_fewer_packed_rows_than_one_global_batch() -> None:

@@ -1,7 +1,7 @@
 """Cells of the sweep: release x family x mode x workload x topology, drawn at random but reproducibly.
 
-    python tests/wizard/cells.py --cells 5000                    how many are written, refused and why, dirty
-    python tests/wizard/cells.py --rows 0.6 --written 100        written files as rows for the real start-up (JSON lines)
+python tests/wizard/cells.py --cells 5000                    how many are written, refused and why, dirty
+python tests/wizard/cells.py --rows 0.6 --written 100        written files as rows for the real start-up (JSON lines)
 """
 
 from __future__ import annotations

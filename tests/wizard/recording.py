@@ -1,6 +1,6 @@
 """The screen recording in recipes/session.md: a real session in an 80-column terminal, one frame per question.
 
-    python tests/wizard/recording.py          write it anew
+python tests/wizard/recording.py          write it anew
 """
 
 from __future__ import annotations
@@ -65,13 +65,12 @@ def frames() -> list[str]:
 
 
 def _keys(typed: str) -> list[str]:
-    """Keys one by one: arrows stay whole."""
-    keys: list[str] = []
-    while typed:
-        size = len(DOWN) if typed.startswith(DOWN) else 1
-        keys.append(typed[:size])
-        typed = typed[size:]
-    return keys
+    """Arrows one by one, text and Enter as they are."""
+    keys = []
+    while typed.startswith(DOWN):
+        keys.append(DOWN)
+        typed = typed.removeprefix(DOWN)
+    return [*keys, typed]
 
 
 def _last_block(screen: str) -> str:

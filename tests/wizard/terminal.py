@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from types import TracebackType
+from typing import Any
 
 import pexpect
 import pyte
@@ -56,15 +58,17 @@ class Terminal:
         for _ in range(chunk.count("\x1b[6n")):
             self.process.send(f"\x1b[{self.screen.cursor.y + 1};{self.screen.cursor.x + 1}R")
 
-    def wait_for(self, text: str, seconds: float = 20) -> None:
+    def wait_for(self, text: str, seconds: float = 60) -> None:
         """Read until a text is on the screen."""
-        deadline = time.monotonic() + seconds
-        while text not in self.visible():
-            alive = self.pump()
-            if text in self.visible():
-                return
+        deadline, seen, alive = time.monotonic() + seconds, -1, True
+        while True:
+            if len(self.raw) != seen:
+                seen = len(self.raw)
+                if text in self.visible():
+                    return
             if not alive or time.monotonic() > deadline:
                 raise AssertionError(f"{text!r} never came up; the screen shows:\n{self.visible()}")
+            alive = self.pump()
 
     def send(self, text: str) -> None:
         """Type."""
@@ -77,16 +81,21 @@ class Terminal:
 
     def visible(self) -> str:
         """The screen as text, without trailing blanks."""
-        return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
+        buffer = self.screen.buffer
+        return "\n".join(self._text(buffer.get(row, {})) for row in range(self.screen.lines)).rstrip()
+
+    def _text(self, line: Mapping[int, Any]) -> str:
+        """One line of the emulator's buffer; every character here is one column wide."""
+        cells = [" "] * self.screen.columns
+        for column, cell in line.items():
+            cells[column] = cell.data
+        return "".join(cells).rstrip()
 
     def everything(self) -> str:
         """The screen and what scrolled off it."""
-        above = [
-            "".join(line[column].data for column in range(self.screen.columns)).rstrip() for line in self.screen.history.top
-        ]
-        return "\n".join(above) + "\n" + self.visible()
+        return "\n".join(self._text(line) for line in self.screen.history.top) + "\n" + self.visible()
 
-    def finish(self, seconds: float = 20) -> int:
+    def finish(self, seconds: float = 60) -> int:
         """Wait for the end; returns the exit code."""
         deadline = time.monotonic() + seconds
         while self.pump():

@@ -118,18 +118,20 @@ _UPSTREAM: dict[str, Callable[[Run], tuple[Any, str] | None]] = {
     "model.expert_tensor_parallel_size": lambda run: (run.etp, "default of this release"),
     "validation.eval_micro_batch_size": lambda run: (run.eval_mbs, "that of training") if run.release >= R05 else None,
     "validation.eval_global_batch_size": lambda run: (run.eval_gbs, "that of training") if run.release >= R05 else None,
-    "dataset.in_batch_packing_pad_to_multiple_of": lambda run: (run.mult.value, f"derived: {run.mult.because}")
-    if run.release >= R06 and run.in_batch
-    else None,
+    "dataset.in_batch_packing_pad_to_multiple_of": lambda run: (
+        (run.mult.value, f"derived: {run.mult.because}") if run.release >= R06 and run.in_batch else None
+    ),
     "dataset.pad_to_multiple_of": lambda run: (
-        formulas.unpacked_multiple(int(run.number("dataset.pad_to_multiple_of", 128)), run.mult.value).value,
-        f"derived: lcm with {run.mult.value}",
-    )
-    if _collates(run) and not run.in_batch and not run.energon_packing
-    else None,
-    "dataset.pad_to_max_length": lambda run: (True, "forced by pipeline or expert parallelism")
-    if _collates(run) and (run.pp > 1 or run.ep > 1)
-    else None,
+        (
+            formulas.unpacked_multiple(int(run.number("dataset.pad_to_multiple_of", 128)), run.mult.value).value,
+            f"derived: lcm with {run.mult.value}",
+        )
+        if _collates(run) and not run.in_batch and not run.energon_packing
+        else None
+    ),
+    "dataset.pad_to_max_length": lambda run: (
+        (True, "forced by pipeline or expert parallelism") if _collates(run) and (run.pp > 1 or run.ep > 1) else None
+    ),
 }
 
 

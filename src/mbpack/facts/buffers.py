@@ -33,5 +33,7 @@ def buffer_bytes(samples: int, tokens: int, visual_tokens: int, patch: int, work
     ``ranks`` data-loading ranks of the node.
     """
     one = samples * (tokens * TOKEN_BYTES + visual_tokens * VISUAL_BYTES[patch])
-    words = f"{samples} samples x ({tokens:,} tokens x {TOKEN_BYTES} B + {visual_tokens:,} visual tokens x {VISUAL_BYTES[patch]:,} B)"
+    words = (
+        f"{samples} samples x ({tokens:,} tokens x {TOKEN_BYTES} B + {visual_tokens:,} visual tokens x {VISUAL_BYTES[patch]:,} B)"
+    )
     return Derived(one * workers * ranks, f"{words} x {workers} workers x {ranks} ranks")

@@ -13,7 +13,15 @@ from functools import cache
 from mbpack.facts.releases import R03, R04, R05, R06, R07, Release
 
 #: Stations before ``validate``: reading the file, then mixed precision, data parallel size, communication overlap.
-_START = ("load", "cfg/env-vars", "section:mixed_precision", "prec/unknown-name", "section:model@start", "topo/world-divisible", "comm-overlap")
+_START = (
+    "load",
+    "cfg/env-vars",
+    "section:mixed_precision",
+    "prec/unknown-name",
+    "section:model@start",
+    "topo/world-divisible",
+    "comm-overlap",
+)
 
 #: Megatron-Core's transformer configuration, in its own order.
 _MODEL = (

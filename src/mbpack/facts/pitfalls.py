@@ -58,8 +58,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     Pitfall(
         5,
         "pad_cu_seqlens needs pad_to_max_length and metadata",
-        "A boundary array of constant length only helps rows of constant width, and its length is read from the pack "
-        "metadata.",
+        "A boundary array of constant length only helps rows of constant width, and its length is read from the pack metadata.",
         ("data/pad-cu-requires-max-length", "data/pad-cu-requires-metadata"),
     ),
     Pitfall(

@@ -121,9 +121,7 @@ class Fp8Attention(Rule):
             run,
             CRASH_STEP,
             key if run.wrote(key) else fp8.key,
-            "MXFP8 attention does not take packed rows"
-            if mxfp8
-            else f"FP8 attention does not take packed rows over CP {run.cp}",
+            "MXFP8 attention does not take packed rows" if mxfp8 else f"FP8 attention does not take packed rows over CP {run.cp}",
             why=f"{engine(run)} has no such kernel; the first step stops.",
             related=(CP,),
             fix=Fix("fp8_dot_product_attention: false", set_to(run, (key, False))),
@@ -172,8 +170,7 @@ class MiddleStageMask(Rule):
             "model.pipeline_model_parallel_size",
             f"0.5.0 fails with packed rows over CP {run.cp} and PP {run.pp}"
             + ("" if affected else "; 0.5.1, which is assumed here, does not"),
-            why="Its middle stages slice a one-element placeholder of an attention mask along a dimension it does not"
-            " have.",
+            why="Its middle stages slice a one-element placeholder of an attention mask along a dimension it does not have.",
             related=(CP,),
             fix=Fix("Megatron-Bridge 0.5.1 or later"),
         )
@@ -255,8 +252,7 @@ class BackendString(Rule):
         choice = (
             f"[{number}]"
             if number is not None
-            else "[n] with "
-            + words((f"{name}={n}" for name, n in run.settings.schema.enums.get(ENUM, {}).items()), "or")
+            else "[n] with " + words((f"{name}={n}" for name, n in run.settings.schema.enums.get(ENUM, {}).items()), "or")
         )
         yield self.finding(
             run,
@@ -314,8 +310,7 @@ class LocalAttention(Rule):
                 CRASH_STEP,
                 SPEC if local_spec else BACKEND,
                 "local attention does not take packed rows",
-                why="Megatron-Core's own attention has no boundaries to keep samples apart and stops at the first"
-                " step.",
+                why="Megatron-Core's own attention has no boundaries to keep samples apart and stops at the first step.",
                 fix=Fix("the Transformer Engine attention: leave the key out"),
             )
         elif backend == "unfused" and cp_size(run) > 1:

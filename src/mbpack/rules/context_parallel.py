@@ -142,7 +142,11 @@ class CommTypeListLength(RejectingRule):
             return
         if not isinstance(kinds, list):
             yield self.finding(
-                run, REJECTED, COMM, f"cp_comm_type must be text or a list of texts, found {kinds!r}", fix=Fix("cp_comm_type: p2p", set_to(run, (COMM, "p2p")))
+                run,
+                REJECTED,
+                COMM,
+                f"cp_comm_type must be text or a list of texts, found {kinds!r}",
+                fix=Fix("cp_comm_type: p2p", set_to(run, (COMM, "p2p"))),
             )
             return
         layers = run.number("model.num_layers")

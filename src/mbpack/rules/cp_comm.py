@@ -147,8 +147,7 @@ class ThdHierarchical(Rule):
             CRASH_STEP,
             comm_key(run),
             "a2a+p2p does not work with packed rows",
-            why=f"{engine(run)} has no hierarchical context parallelism for rows of several samples; the first step"
-            " stops.",
+            why=f"{engine(run)} has no hierarchical context parallelism for rows of several samples; the first step stops.",
             related=(CP,),
             fix=to_type(run, P2P, " (or a2a where the heads divide by CP)"),
         )
@@ -192,8 +191,7 @@ class ThdAllGather(Rule):
             CRASH_STEP,
             comm_key(run),
             f"all_gather does not work with packed rows in {run.release}",
-            why=f"{engine(run)} refuses rows of several samples with all_gather at the first step; 2.18 (0.7) accepts"
-            " them.",
+            why=f"{engine(run)} refuses rows of several samples with all_gather at the first step; 2.18 (0.7) accepts them.",
             related=(CP,),
             fix=to_type(run, P2P, " (or a2a where the heads divide by CP)"),
         )
@@ -326,8 +324,7 @@ class MlaCommType(Rule):
             comm_key(run),
             f"multi-latent attention{' with packed rows' if packed else ''} over CP {run.cp} needs cp_comm_type"
             f" {words(usable, 'or')}, found {wrong[0]}",
-            why=f"{engine(run)} does not exchange keys and values of different width with {wrong[0]}; the first step"
-            " stops.",
+            why=f"{engine(run)} does not exchange keys and values of different width with {wrong[0]}; the first step stops.",
             related=(MLA, CP),
             fix=to_type(run, P2P),
         )

@@ -107,7 +107,11 @@ class SourceExactlyOne(RejectingRule):
                 run,
                 next((key for key in held if run.wrote(key)), ROOT),
                 f"{words(key.partition('.')[2] for key in held)} belong to a Hugging Face source, the data are local",
-                Fix(words(f"{key.partition('.')[2]}: {str(v).lower() if v is False else 'null'}" for key, v in edits), set_to(run, *edits), True),
+                Fix(
+                    words(f"{key.partition('.')[2]}: {str(v).lower() if v is False else 'null'}" for key, v in edits),
+                    set_to(run, *edits),
+                    True,
+                ),
                 (ROOT, *held),
             )
 
@@ -118,7 +122,10 @@ class SourceExactlyOne(RejectingRule):
         share, holdout = run.number("dataset.hf_validation_proportion"), run.value("dataset.hf_validation_dataset")
         if share is not None and not 0 < share < 1:
             yield self._refuse(
-                run, "dataset.hf_validation_proportion", f"hf_validation_proportion must lie between 0 and 1, found {share}", Fix("0.05")
+                run,
+                "dataset.hf_validation_proportion",
+                f"hf_validation_proportion must lie between 0 and 1, found {share}",
+                Fix("0.05"),
             )
         if share is not None and holdout is not None:
             yield self._refuse(
@@ -134,7 +141,10 @@ class SourceExactlyOne(RejectingRule):
                 run,
                 "dataset.do_validation",
                 "the Hugging Face source has no validation split",
-                Fix("hf_validation_proportion: 0.05, or do_validation: false", set_to(run, ("dataset.hf_validation_proportion", 0.05))),
+                Fix(
+                    "hf_validation_proportion: 0.05, or do_validation: false",
+                    set_to(run, ("dataset.hf_validation_proportion", 0.05)),
+                ),
                 (HF,),
             )
         if test and not run.is_set("dataset.hf_test_dataset") and "test" not in splits:
@@ -162,7 +172,11 @@ class SourceExactlyOne(RejectingRule):
     def _splits(run: Run) -> tuple[str, ...]:
         """Logical splits of the named source; a path of one's own may have any."""
         name = run.value(f"{HF}.dataset_name")
-        return HF_PRESET_SPLITS.get(name, ("train", "validation", "test")) if isinstance(name, str) else ("train", "validation", "test")
+        return (
+            HF_PRESET_SPLITS.get(name, ("train", "validation", "test"))
+            if isinstance(name, str)
+            else ("train", "validation", "test")
+        )
 
     def _refuse(self, run: Run, key: str, message: str, fix: Fix, related: tuple[str, ...] = ()) -> Finding:
         return self.finding(run, REJECTED, key, message, related=related, fix=fix)
@@ -264,7 +278,7 @@ class DatasetKwargsDeprecated(RejectingRule):
         old = sorted(SEMANTIC_KWARGS & run.settings.mapping(key).keys())
         if not old:
             return
-        chat = any(name.startswith("chat") or name.startswith("use_hf") for name in old)
+        chat = any(name.startswith(("chat", "use_hf")) for name in old)
         kind = "ChatSFTPreprocessingConfig" if chat else "PromptCompletionSFTPreprocessingConfig"
         place = f"{key}.{old[0]}"
         if run.is_set("dataset.preprocessing"):
@@ -323,7 +337,9 @@ class PathSuffix(RejectingRule):
                     REJECTED_LOAD if run.complete else CRASH_DATA,
                     place,
                     f"{name} {path} is not {wanted}",
-                    why="" if run.complete else "An override skips the check: the dataset becomes empty and training fails later.",
+                    why=""
+                    if run.complete
+                    else "An override skips the check: the dataset becomes empty and training fails later.",
                     fix=Fix(f"the path of {wanted}, or null to let the builder pack", set_to(run, (place, None))),
                     station="load",
                 )

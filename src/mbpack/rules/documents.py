@@ -41,9 +41,7 @@ class Unreadable(RejectingRule):
 
 
 class YamlNote(Rule):
-    """Something about the file's YAML that is allowed and rarely meant.
-
-    """
+    """Something about the file's YAML that is allowed and rarely meant."""
 
     code, slug = "CFG124", "cfg/yaml-note"
 

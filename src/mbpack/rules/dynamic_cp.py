@@ -257,9 +257,7 @@ class DynamicAlignment(Rule):
         if run.flag(DYNAMIC):
             dp, tp = in_effect.size(run.dp, "data_parallel_size"), in_effect.tp_size(run)
             multiple = formulas.dynamic_cp_multiple(dp, tp, in_effect.cp_size(run), run.sp)
-            yield self.finding(
-                run, DERIVED, DYNAMIC, f"every sample is padded to a multiple of {multiple}", related=(CP, TP)
-            )
+            yield self.finding(run, DERIVED, DYNAMIC, f"every sample is padded to a multiple of {multiple}", related=(CP, TP))
 
 
 class DynamicNeedsOnline(RejectingRule):

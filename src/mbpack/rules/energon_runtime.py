@@ -67,9 +67,7 @@ class LegacyBuffer(RejectingRule):
         size = run.value(BUFFER) if written is None else written.value
         if size is None or (run.release >= R06 and is_number(size) and size <= 0):
             return
-        fix = Fix(
-            "Megatron-Bridge 0.7, or in-batch packing with micro_batch_size 2 or more", set_to(run, (BUFFER, None))
-        )
+        fix = Fix("Megatron-Bridge 0.7, or in-batch packing with micro_batch_size 2 or more", set_to(run, (BUFFER, None)))
         if run.release <= R05:
             yield self.finding(
                 run,

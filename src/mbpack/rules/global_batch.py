@@ -182,9 +182,7 @@ class OnlineDatasetClass(RejectingRule):
             outcome,
             SWITCH,
             f"{cls or 'this dataset class'} cannot be packed per global batch",
-            why=""
-            if known or run.complete
-            else "The class has no such field, so the override is ignored: nothing is packed.",
+            why="" if known or run.complete else "The class has no such field, so the override is ignored: nothing is packed.",
             fix=Fix("GPTSFTDatasetConfig as dataset, or another packing mode"),
             setting=written,
             station="load" if outcome is REJECTED_LOAD else "",

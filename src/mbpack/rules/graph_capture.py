@@ -223,9 +223,7 @@ class ScopeKeyRename(Rule):
             LAUNCHER_SETS,
             SCOPE,
             "cuda_graph_scope is called cuda_graph_modules from 0.5 on; the old name still works",
-            why="The recipe sets the old key, so overriding that one is right: both together are refused."
-            if kept
-            else "",
+            why="The recipe sets the old key, so overriding that one is right: both together are refused." if kept else "",
             related=(MODULES,),
             on_key=True,
         )

@@ -117,7 +117,9 @@ class MoeScopeCombinations(RejectingRule):
         experts = run.number("model.num_moe_experts")
         if experts is None or experts <= 1:
             if names & {"moe", "moe_router"}:
-                yield self._refuse(run, f"scope {words(sorted(names & {'moe', 'moe_router'}))} on a model without experts", _OF_EXPERTS)
+                yield self._refuse(
+                    run, f"scope {words(sorted(names & {'moe', 'moe_router'}))} on a model without experts", _OF_EXPERTS
+                )
         else:
             yield from self._padding(run, names)
         yield from self._recompute(run, names)

@@ -157,4 +157,5 @@ class GptSftInBatchExtra(RejectingRule):
                     fix=Fix("dataloader_type: cyclic", set_to(run, ("dataset.dataloader_type", "cyclic")), safe=True),
                 )
 
+
 RULES: tuple[Rule, ...] = (InBatchMbsGtOne(), InBatchDataloaderBatch(), GptSftInBatchExtra())

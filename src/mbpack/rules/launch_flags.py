@@ -74,11 +74,7 @@ class PackedSequenceFlag(RejectingRule):
             return
         where = "" if preset is None else f" with --dataset {preset}"
         message = f"--packed_sequence does nothing{where} in {run.release}"
-        why = (
-            "It is passed on only to recipes that take it, and none does."
-            if run.release is R03 or preset is None
-            else ""
-        )
+        why = "It is passed on only to recipes that take it, and none does." if run.release is R03 or preset is None else ""
         yield self.finding(run, IGNORED, "", message, why=why, fix=fix, setting=setting)
 
 

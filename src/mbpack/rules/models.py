@@ -61,11 +61,7 @@ class MtpPacked(Rule):
             SILENT.as_warning() if padded else NOTE.as_warning(),
             MTP,
             f"{layers} MTP layer(s) with packed rows: "
-            + (
-                f"labels likely cross samples, which are padded to {multiple}"
-                if padded
-                else "documented as unsupported"
-            ),
+            + (f"labels likely cross samples, which are padded to {multiple}" if padded else "documented as unsupported"),
             why="Megatron-Core shifts MTP labels by logical boundaries over padded rows; only the MTP loss suffers."
             if padded
             else "Nothing checks it, and with a multiple of 1 no defect is known.",

@@ -120,8 +120,7 @@ class NearPackSizeSample(Rule):
             run,
             CRASH_LATER.as_warning(),
             DATA_SEQ,
-            f"samples cut at seq_length {limit} are no multiple of 2*CP = {cut} and likely break the packed rows"
-            " they end up in",
+            f"samples cut at seq_length {limit} are no multiple of 2*CP = {cut} and likely break the packed rows they end up in",
             why=f"Up to 0.5 padding stops at seq_length, which 2*CP = {cut} does not divide.",
             related=(PAD_MULT, CP),
             fix=Fix(f"seq_length: {aligned} (dataset and model), or Megatron-Bridge 0.6"),
@@ -169,8 +168,7 @@ class MultLargerThanSeq(Rule):
             CRASH_DATA,
             PAD_MULT,
             f"pad_seq_to_mult {multiple} is larger than the longest sample allowed, {limit} tokens",
-            why="The sample limit is rounded down to the multiple, which leaves nothing; tokenisation stops with an"
-            " error.",
+            why="The sample limit is rounded down to the multiple, which leaves nothing; tokenisation stops with an error.",
             related=(DATA_SEQ, f"{SPECS}.max_single_sequence_length"),
             fix=Fix(f"a multiple of at most {limit}, or a longer seq_length"),
         )
@@ -211,9 +209,7 @@ class UserInBatchMultiple(Rule):
             run,
             Outcome("info", "ignored" if on else "note", "validate"),
             self.KEY,
-            f"the start-up replaces {own} by {needed.value}"
-            if on
-            else "without in-batch packing this multiple has no effect",
+            f"the start-up replaces {own} by {needed.value}" if on else "without in-batch packing this multiple has no effect",
             why=f"The multiple is derived from the topology: {needed.because} = {needed.value}." if on else "",
             related=(IN_BATCH, CP),
             fix=Fix("leave the key out"),

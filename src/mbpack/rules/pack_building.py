@@ -338,8 +338,7 @@ class ValidationIsPacked(Rule):
             run,
             NOTE,
             self.KEY,
-            "evaluation runs over packs"
-            + (f": {steps} x {batch} = {steps * batch:,} of them" if isinstance(batch, int) else ""),
+            "evaluation runs over packs" + (f": {steps} x {batch} = {steps * batch:,} of them" if isinstance(batch, int) else ""),
             why="The validation split is packed like the training split, and the loss is that over packs.",
         )
 

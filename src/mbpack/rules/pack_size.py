@@ -155,8 +155,7 @@ class PackSizeEqualsSeq(Rule):
         """The sequence lengths raised to the pack size, where the topology allows that length."""
         fits = size % likely_multiple(run).value == 0
         return Fix(
-            f"seq_length: {size} for dataset and model"
-            + ("" if fits else ", with a pack size that suits the topology"),
+            f"seq_length: {size} for dataset and model" + ("" if fits else ", with a pack size that suits the topology"),
             set_to(run, (DATA_SEQ, size), (MODEL_SEQ, size)) if fits else (),
         )
 
@@ -239,8 +238,7 @@ class EnergonEncoderKeepsLength(Rule):
             IGNORED.as_warning(),
             DATA_SEQ,
             f"the task encoder keeps the recipe's length {kept}; seq_length {wanted} does not reach it",
-            why="Up to 0.5 the recipe hands the length to the encoder when it is built, before the override is"
-            " applied.",
+            why="Up to 0.5 the recipe hands the length to the encoder when it is built, before the override is applied.",
             fix=Fix("Megatron-Bridge 0.6, or set the length of the task encoder in Python"),
         )
 

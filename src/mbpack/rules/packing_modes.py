@@ -100,8 +100,7 @@ class OfflineEvalMbs(Rule):
             f"offline packs need eval_micro_batch_size 1, found {size}",
             why=f"Evaluation stops at its first batch: the split over CP {cp} takes one row's boundaries."
             if cp > 1
-            else "A microbatch of several packs has no place for their boundaries; evaluation is likely wrong or"
-            " fails.",
+            else "A microbatch of several packs has no place for their boundaries; evaluation is likely wrong or fails.",
             related=("dataset.offline_packing_specs.packed_sequence_size", "model.context_parallel_size"),
             fix=Fix("eval_micro_batch_size: 1", set_to(run, (EVAL_MBS, 1)), safe=True),
         )
@@ -150,8 +149,7 @@ class GptSftInBatchUnsupported(Rule):
             run,
             IGNORED,
             IN_BATCH,
-            f"{key} does not exist on text SFT datasets of {run.release}: it is ignored and nothing is packed in the"
-            " batch",
+            f"{key} does not exist on text SFT datasets of {run.release}: it is ignored and nothing is packed in the batch",
             why="Only multimodal and, from 0.6 on, Direct-HF datasets pack in the batch; GPT-SFT does from 0.7 on.",
             setting=written,
             on_key=True,

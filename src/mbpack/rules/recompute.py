@@ -27,13 +27,26 @@ class FullRecomputeMethod(RejectingRule):
         method, layers = run.value("model.recompute_method"), run.value("model.recompute_num_layers")
         full = set_to(run, ("model.recompute_method", "uniform"), ("model.recompute_num_layers", 1))
         if run.flag("model.cpu_offloading"):
-            yield self._refuse(run, key, "activation recompute excludes CPU offloading", Fix("one of the two: recompute_granularity null keeps the offloading", set_to(run, (key, None))))
+            yield self._refuse(
+                run,
+                key,
+                "activation recompute excludes CPU offloading",
+                Fix("one of the two: recompute_granularity null keeps the offloading", set_to(run, (key, None))),
+            )
         if granularity not in ("full", "selective"):
-            yield self._refuse(run, key, f"recompute_granularity must be full or selective, found {granularity}", Fix("full", (*set_to(run, (key, "full")), *full)))
+            yield self._refuse(
+                run,
+                key,
+                f"recompute_granularity must be full or selective, found {granularity}",
+                Fix("full", (*set_to(run, (key, "full")), *full)),
+            )
             return
         if method is not None and method not in ("block", "uniform"):
             yield self._refuse(
-                run, "model.recompute_method", f"recompute_method must be block or uniform, found {method}", Fix("uniform", full[:1])
+                run,
+                "model.recompute_method",
+                f"recompute_method must be block or uniform, found {method}",
+                Fix("uniform", full[:1]),
             )
         elif method is None and granularity == "full":
             yield self._refuse(
@@ -54,7 +67,12 @@ class FullRecomputeMethod(RejectingRule):
                 Fix("recompute_num_layers: null", set_to(run, ("model.recompute_num_layers", None)), True),
             )
         if run.flag("model.distribute_saved_activations") and run.sp:
-            yield self._refuse(run, "model.distribute_saved_activations", "excludes sequence parallelism", Fix("false", set_to(run, ("model.distribute_saved_activations", False)), True))
+            yield self._refuse(
+                run,
+                "model.distribute_saved_activations",
+                "excludes sequence parallelism",
+                Fix("false", set_to(run, ("model.distribute_saved_activations", False)), True),
+            )
 
     def _refuse(self, run: Run, key: str, message: str, fix: Fix) -> Finding:
         return self.finding(run, REJECTED, key, message, related=("model.recompute_granularity",), fix=fix)

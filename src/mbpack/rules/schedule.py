@@ -173,9 +173,7 @@ class Steps(RejectingRule):
             )
         fraction = run.number("scheduler.lr_warmup_fraction")
         if fraction is not None:
-            counted = [
-                k for k in ("lr_warmup_iters", "lr_warmup_samples") if run.value(f"scheduler.{k}", 0) != 0
-            ]
+            counted = [k for k in ("lr_warmup_iters", "lr_warmup_samples") if run.value(f"scheduler.{k}", 0) != 0]
             if counted:
                 yield self._refuse(
                     run,
@@ -210,9 +208,7 @@ class Steps(RejectingRule):
         decay = run.number("scheduler.lr_decay_samples")
         decay = run.number(SAMPLES) if decay is None else decay
         if decay is not None and decay <= 0:
-            yield self._refuse(
-                run, "scheduler.lr_decay_samples", f"the schedule has {decay} decay samples", "a positive number"
-            )
+            yield self._refuse(run, "scheduler.lr_decay_samples", f"the schedule has {decay} decay samples", "a positive number")
 
     def _by_iterations(self, run: Run) -> Iterator[Finding]:
         compat = "sched/steps@compat"

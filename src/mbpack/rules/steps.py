@@ -195,9 +195,7 @@ class ThdPartitionMcore(Rule):
     def check(self, run: Run) -> Iterable[Finding]:
         if run.offline and run.cp > 1:
             library = "Megatron-Core 0.18" if run.release >= R06 else "Transformer Engine 1.10"
-            raise Unknown(
-                "libraries", ("libraries",), f"the context parallel split of packed rows needs {library} or later"
-            )
+            raise Unknown("libraries", ("libraries",), f"the context parallel split of packed rows needs {library} or later")
         return ()
 
 

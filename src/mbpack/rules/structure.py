@@ -103,7 +103,9 @@ class ListOverDict(RejectingRule):
     code, slug = "CFG113", "cfg/list-over-dict"
 
     #: Sections that are null in most recipes: a list there is merged without complaint.
-    OPTIONAL = frozenset({"peft", "comm_overlap", "mixed_precision", "ft", "nvrx_straggler", "straggler", "tensor_inspect", "inprocess_restart"})
+    OPTIONAL = frozenset(
+        {"peft", "comm_overlap", "mixed_precision", "ft", "nvrx_straggler", "straggler", "tensor_inspect", "inprocess_restart"}
+    )
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.complete:

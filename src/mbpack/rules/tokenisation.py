@@ -217,8 +217,7 @@ class PadLossLegacyPrompt(Rule):
                     SILENT,
                     PATHS[split],
                     f"{found.samples_with_pad_loss:,} samples in the {split} packs carry loss on their padding",
-                    why=f"Token {found.eos} fills them up to the multiple and counts as an answer; 0.7 uses the mask as"
-                    " it is.",
+                    why=f"Token {found.eos} fills them up to the multiple and counts as an answer; 0.7 uses the mask as it is.",
                     related=(PAD_MULT,),
                     fix=Fix("rebuild the packs with explicit dataset.preprocessing"),
                 )
@@ -263,9 +262,7 @@ class ChatTemplatePop(Rule):
             f"dataset_kwargs.chat_template {'' if new else 'likely '}fails where packs exist and on every rank but 0",
             why="Only the rank that packs takes the key out; everywhere else it reaches the dataset's constructor,"
             " which does not know it (TypeError).",
-            fix=Fix(
-                "set the chat template in the tokenizer's files, or tokenizer.chat_template where the release has it"
-            ),
+            fix=Fix("set the chat template in the tokenizer's files, or tokenizer.chat_template where the release has it"),
         )
 
 

@@ -134,13 +134,9 @@ class SpWithoutTp(RejectingRule):
             return
         fix = Fix("sequence_parallel: false", set_to(run, (SP, False)), safe=True)
         if run.release <= R03:
-            yield self.finding(
-                run, REJECTED, SP, "sequence_parallel needs tensor parallel above 1", related=(TP,), fix=fix
-            )
+            yield self.finding(run, REJECTED, SP, "sequence_parallel needs tensor parallel above 1", related=(TP,), fix=fix)
         elif run.wrote(SP) and run.release >= R04:
-            yield self.finding(
-                run, DERIVED, SP, "sequence_parallel is switched off at tensor parallel 1", related=(TP,), fix=fix
-            )
+            yield self.finding(run, DERIVED, SP, "sequence_parallel is switched off at tensor parallel 1", related=(TP,), fix=fix)
 
 
 class EpNeedsMoe(RejectingRule):
@@ -174,10 +170,19 @@ class HeadsDivisible(RejectingRule):
     code, slug = "TOP106", "topo/heads-divisible"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        tp = run.tp
+        tp, heads = run.tp, run.number("model.num_attention_heads")
+        given = run.settings.recipe is not None or run.wrote("model.num_attention_heads")
+        if heads == 0 and given and run.number("model.kv_channels") is None:
+            yield self.finding(
+                run,
+                REJECTED,
+                "model.num_attention_heads",
+                "the model has no attention heads: their width cannot be computed (division by zero)",
+                related=("model.hidden_size",),
+                fix=Fix("num_attention_heads, and the other sizes of the model"),
+            )
         if tp == 1:
             return
-        heads = run.number("model.num_attention_heads")
         if heads is not None and tp > 0 and heads % tp:
             yield self.finding(
                 run,
@@ -194,6 +199,7 @@ class QueryGroupsDivisible(RejectingRule):
 
     ## Upstream
     - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    - 0.4: `models/qwen_vl/qwen35_vl_provider.py`, `validate_parallelism`
     """
 
     code, slug = "TOP107", "topo/query-groups-divisible"
@@ -205,7 +211,16 @@ class QueryGroupsDivisible(RejectingRule):
         groups = run.number("model.num_query_groups")
         if groups is None:
             groups = run.number("model.num_attention_heads")
-        if groups and tp > 0 and groups % tp and tp % groups:
+        if groups and tp > groups and run.release is R04 and "Qwen35" in (run.settings.class_at("model") or ""):
+            yield self.finding(
+                run,
+                REJECTED,
+                TP,
+                f"Qwen3.5-VL refuses tensor parallel {tp} above its {groups} query groups in 0.4",
+                related=("model.num_query_groups",),
+                fix=Fix(f"tensor_model_parallel_size: at most {groups}, or 0.5"),
+            )
+        elif groups and tp > 0 and groups % tp and tp % groups:
             yield self.finding(
                 run,
                 REJECTED,
@@ -235,9 +250,7 @@ class EpOverlapConditions(RejectingRule):
             asked, key, station = run.flag(model), model, ""
         if not asked:
             if section is not None and run.value("comm_overlap.delay_wgrad_compute") is True and not run.flag(model):
-                yield self._refuse(
-                    run, "comm_overlap.delay_wgrad_compute", f"delay_wgrad_compute needs {OVERLAP}", (), station
-                )
+                yield self._refuse(run, "comm_overlap.delay_wgrad_compute", f"delay_wgrad_compute needs {OVERLAP}", (), station)
             return
         for broken, message, related in self._conditions(run, section is not None):
             if broken:

@@ -172,9 +172,7 @@ class FsdpPerToken(RejectingRule):
     code, slug = "FSD101", "fsdp/per-token"
     releases = (R07, NIGHTLY)
 
-    SIZES = tuple(
-        f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context", "expert_model")
-    )
+    SIZES = tuple(f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context", "expert_model"))
 
     def check(self, run: Run) -> Iterator[Finding]:
         if not uses_megatron_fsdp(run) or run.number(VERSION) != 2:

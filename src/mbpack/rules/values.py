@@ -165,10 +165,20 @@ class QuotedBool(Rule):
         )
 
 
-class FloatInt(Rule):
+class FloatInt(RejectingRule):
     """A fraction where a whole number is needed.
 
-    `8e3` is 8000.0 to OmegaConf. Validation accepts it; building data or model fails later.
+    `8e3` is 8000.0 to OmegaConf. Validation accepts it, and building data or model fails later; from 0.6 on the sizes
+    that the padding multiple is made of (context parallel, tensor parallel under sequence parallel) are refused.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2.0, calculate_per_token_loss: true}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate` (`math.lcm` of the sizes)
     """
 
     code, slug = "CFG110", "cfg/float-int"
@@ -183,15 +193,28 @@ class FloatInt(Rule):
                     if whole is not None
                     else Fix("a whole number")
                 )
+                refused = self._refused(run, written.path)
                 yield self.finding(
                     run,
-                    CRASH_DATA,
+                    REJECTED if refused else CRASH_DATA,
                     written.path,
                     f"{written.path} is the fraction {value!r}, a whole number is needed",
-                    why="Validation accepts it; data or buffers are then built with a fractional size.",
+                    why="The padding multiple cannot be computed from a fraction."
+                    if refused
+                    else "Validation accepts it; data or buffers are then built with a fractional size.",
                     setting=written.setting,
                     fix=fix,
+                    station="section:dist" if refused else "",
                 )
+
+    @staticmethod
+    def _refused(run: Run, path: str) -> bool:
+        """Whether start-up computes a least common multiple of the size."""
+        if run.release < R06:
+            return False
+        if path.endswith("context_parallel_size"):
+            return True
+        return path.endswith("tensor_model_parallel_size") and run.maybe("model.sequence_parallel") is True
 
 
 class EnumString(Rule):

@@ -103,8 +103,7 @@ class OfflineDynamicWidthPp(Rule):
             CRASH_STEP.as_warning() if shipped else CRASH_STEP,
             KWARGS_WIDTH if run.wrote(KWARGS_WIDTH) else PP,
             f"rows of dynamic width likely do not fit the pipeline's buffers (PP {run.pp}, dataloader_type {loader})",
-            why=f"Only the batch dataloader tells the stages the real width; with {loader} they expect"
-            " model.seq_length.",
+            why=f"Only the batch dataloader tells the stages the real width; with {loader} they expect model.seq_length.",
             related=(PP, LOADER, MODEL_SEQ),
             fix=Fix(f"{FIXED}, or dataloader_type: batch", set_to(run, (KWARGS_WIDTH, True))),
         )
@@ -172,8 +171,7 @@ class OfflineDynamicWidthEp(Rule):
             "HybridEP likely meets rows of different width on different ranks",
             why="It dispatches the same number of tokens on every rank; from 0.6 on eager runs are padded to it."
             if run.release >= R06
-            else "It dispatches the same number of tokens on every rank; up to 0.5 nothing pads them: hangs or bad"
-            " reads.",
+            else "It dispatches the same number of tokens on every rank; up to 0.5 nothing pads them: hangs or bad reads.",
             related=(EP, "model.moe_token_dispatcher_type"),
             fix=Fix(FIXED, set_to(run, (KWARGS_WIDTH, True))),
         )

@@ -130,8 +130,7 @@ class PackSizeMultiple(Rule):
             CRASH_STEP if contiguous else SILENT if cp_size(run) > 1 else SILENT.as_warning(),
             width_key(run),
             f"the row width {width:,} is no multiple of {needed.value}",
-            why=f"{needed.because} = {needed.value}. The filler behind a row's last sample ends at {width:,} and is"
-            " unaligned.",
+            why=f"{needed.because} = {needed.value}. The filler behind a row's last sample ends at {width:,} and is unaligned.",
             related=(CP, TP, SP),
             fix=Fix(f"a width of {nearest(width, needed.value)} (model, dataset and pack alike)"),
         )
@@ -264,8 +263,7 @@ class Fp8Width(Rule):
             fp8.key,
             f"FP8 needs row widths that divide by {needed.value}; dynamic rows are "
             + (f"rounded up to {rounding} tokens" if rounding > 1 else "as wide as their samples"),
-            why=f"{needed.because} = {needed.value}: a rank's share of a row must be whole blocks of {fp8.block}"
-            " tokens.",
+            why=f"{needed.because} = {needed.value}: a rank's share of a row must be whole blocks of {fp8.block} tokens.",
             related=(CP, TP, SP, IN_BATCH),
             fix=Fix(f"{FIXED} with a width that divides by {needed.value}", set_to(run, (KWARGS_WIDTH, True)))
             if offline

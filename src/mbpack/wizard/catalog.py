@@ -100,9 +100,7 @@ def _squeezed(text: str) -> str:
     return "".join(sign for sign in text.lower() if sign.isalnum())
 
 
-def matching(
-    release: Release, workload: str, of_family: str | None = None, wanted_modality: str | None = None
-) -> list[Recipe]:
+def matching(release: Release, workload: str, of_family: str | None = None, wanted_modality: str | None = None) -> list[Recipe]:
     """Recipes for a workload, those that need the fewest GPUs first."""
     needed = task_of(workload)
     found = [

@@ -261,8 +261,7 @@ def _gbs_of_slots(draft: Draft) -> Default:
     near = [formulas.token_slots(length, batch).value for batch in formulas.nearest_multiples(slots // length, unit)]
     words = " or ".join(f"{number:,}" for number in near)
     raise Refused(
-        f"{slots:,} token slots are no whole number of batches of {unit} rows (MBS x DP) of {length:,} tokens;"
-        f" nearest: {words}",
+        f"{slots:,} token slots are no whole number of batches of {unit} rows (MBS x DP) of {length:,} tokens; nearest: {words}",
         "token_slots",
     )
 

@@ -246,5 +246,3 @@ def _reasons_for_none(draft: Draft) -> tuple[str, ...]:
     elif length >= LONG:
         found.append("context parallelism would cut activation memory at this length")
     return tuple(found)
-
-

@@ -72,13 +72,9 @@ def ask_choice(prompt: str, options: list[Option], default: Any) -> Any:
     import questionary
 
     room = width() - 4
-    choices = [
-        questionary.Choice(_title(option, room), value=option.value, disabled=None) for option in options
-    ]
+    choices = [questionary.Choice(_title(option, room), value=option.value, disabled=None) for option in options]
     chosen = next((choice for choice in choices if choice.value == default), None)
-    question = questionary.select(
-        prompt, choices=choices, default=chosen, qmark=">", instruction="(b back, ? help)", **_look()
-    )
+    question = questionary.select(prompt, choices=choices, default=chosen, qmark=">", instruction="(b back, ? help)", **_look())
     _bind_replies(question.application)
     return question.unsafe_ask()
 

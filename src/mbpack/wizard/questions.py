@@ -197,8 +197,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "data_path",
         "Path of the data",
-        "A folder every node can read. JSONL: it holds training.jsonl and validation.jsonl, and the packs are built beside"
-        " them.",
+        "A folder every node can read. JSONL: it holds training.jsonl and validation.jsonl, and the packs are built beside them.",
         asked=_has_path,
         rules=("DAT124",),
     ),

@@ -13,8 +13,7 @@ from mbpack.wizard.plan import Plan, derived, equal_slots, notes
 from mbpack.wizard.questions import Option, Question
 
 GREETING = (
-    "mbpack writes a packing configuration for NVIDIA Megatron-Bridge. b goes back, ? explains, Ctrl-C leaves without"
-    " writing."
+    "mbpack writes a packing configuration for NVIDIA Megatron-Bridge. b goes back, ? explains, Ctrl-C leaves without writing."
 )
 YES_NO = {True: "yes", False: "no", None: "none"}
 

@@ -155,7 +155,9 @@ def interpolated(d: Draft) -> None:
 
 @oddity()
 def dtype_word(d: Draft) -> None:
-    d.model[pick(d, "params_dtype", "pipeline_dtype")] = pick(d, "bf16", "bfloat16", "torch.float32", "fp32", "torch.bfloat16", "bf16", "half")
+    d.model[pick(d, "params_dtype", "pipeline_dtype")] = pick(
+        d, "bf16", "bfloat16", "torch.float32", "fp32", "torch.bfloat16", "bf16", "half"
+    )
 
 
 @oddity()
