@@ -118,3 +118,20 @@ def test_layers_change_where_they_decide() -> None:
 def test_any_text(text: str) -> None:
     mended = fix(text)
     assert not mended.changed or mended.state.documents[0].root is not None
+
+
+def test_the_switch_of_0_6_does_not_become_specs() -> None:
+    text = "# mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 launcher=script\ndataset: {enable_offline_packing: true, seq_length: 4096}\n"
+    mended = fix(text)
+    assert "packed_sequence_specs" not in text_of(mended)
+    assert "enable_offline_packing" not in text_of(mended)
+
+
+def test_a_list_in_the_place_of_a_mapping() -> None:
+    mended = fix(HEAD + "train:\n  - micro_batch_size: 1\n  - global_batch_size: 16 # rows\n")
+    assert text_of(mended) == HEAD + "train: # rows\n  micro_batch_size: 1\n  global_batch_size: 16\n"
+
+
+def test_a_variable_is_decoded_where_a_number_is_needed() -> None:
+    mended = fix(HEAD + "train: {global_batch_size: '${oc.env:GBS,16}'}\n")
+    assert "'${oc.decode:${oc.env:GBS,16}}'" in text_of(mended)

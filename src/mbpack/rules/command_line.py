@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.run import Run
 from mbpack.config.settings import Object, Origin, Setting, Unknown
-from mbpack.facts.keys import modern_name, parts_in
+from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, parts_in
 from mbpack.facts.wrappers import is_wrapper_key
 from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
@@ -167,7 +167,9 @@ class CliRenamedKey(RejectingRule):
                 f"{path} does not exist in {run.release}: the override is {'refused' if refused else 'ignored'}",
                 why=f"This release calls it {name}.",
                 setting=_setting(run, entry),
-                fix=Fix(f"{name}=...", (Edit("rename", path, to=name),)),
+                fix=Fix(f"remove it: {name} alone is the switch", (Edit("delete", path),))
+                if path == OFFLINE_SWITCH
+                else Fix(f"{name}=...", (Edit("rename", path, to=name),)),
                 station="load",
             )
 

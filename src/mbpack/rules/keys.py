@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.config.settings import walk
 from mbpack.config.unknown_keys import UnknownKey, unknown_keys
-from mbpack.facts.keys import modern_name, rename_of
+from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, rename_of
 from mbpack.facts.releases import R05
 from mbpack.facts.schema import classes_with, releases_with
 from mbpack.facts.wrappers import is_wrapper_key
@@ -54,6 +54,8 @@ class RenamedKey(RejectingRule):
             name = modern_name(run.release, key.path) or ""
             note = f" ({rename.note})" if rename.note and run.release >= rename.since else ""
             fix = Fix(f"{name}{note}; `mbpack migrate` does the whole file", (Edit("rename", key.path, to=name),))
+            if key.path == OFFLINE_SWITCH:  # a switch is no specs
+                fix = Fix(f"remove it: in {run.release} {name} alone is the switch", (Edit("delete", key.path),))
             effect = self._effect(run, key.path)
             if any(walk(layer.root, tuple(name.split("."))) is not None for layer in run.settings.layers):
                 fix, effect = Fix(f"remove it: {name} is set too", (Edit("delete", key.path),), safe=True), f", {name} counts"
