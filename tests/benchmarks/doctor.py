@@ -17,6 +17,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 BIN = Path(sys.executable).parent
@@ -53,20 +56,25 @@ def main() -> int:
 
 
 def write_corpus(folder: Path, number: int) -> list[Path]:
-    """Override files of all releases, as they were recorded, with the context the doctor needs."""
-    rows = [
-        json.loads(line)
-        for path in sorted((DATA / "overrides").glob("*.jsonl.gz"))
-        for line in gzip.decompress(path.read_bytes()).splitlines()
-    ]
+    """Saved configurations and overrides of all releases, as they were recorded, with the context the doctor needs."""
+    saved, overrides = _recorded("verdicts"), _recorded("overrides")
     paths = []
     for index in range(number):
-        row = rows[index * 7 % len(rows)]
         path = folder / f"{index:04}.yaml"
-        head = f"# mbpack: bridge={row['release']} recipe={row['recipe']} gpus={row['gpus']} launcher=script\n"
-        path.write_text(head + row["yaml"], encoding="utf-8")
+        if index % 2:
+            row = overrides[index * 7 % len(overrides)]
+            recipe, body = f" recipe={row['recipe']}", row["yaml"]
+        else:
+            row = saved[index * 7 % len(saved)]
+            recipe, body = "", yaml.safe_dump(row["config"], sort_keys=False)
+        path.write_text(f"# mbpack: bridge={row['release']}{recipe} gpus={row['gpus']} launcher=script\n{body}", encoding="utf-8")
         paths.append(path)
     return paths
+
+
+def _recorded(kind: str) -> list[dict[str, Any]]:
+    files = sorted((DATA / kind).glob("*.jsonl.gz"))
+    return [json.loads(line) for path in files for line in gzip.decompress(path.read_bytes()).splitlines()]
 
 
 def compare(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[float, float, float]:
