@@ -46,6 +46,14 @@ def test_shares_add_up() -> None:
         assert packed.steps_num_epochs - packed.steps_per_epoch in (0, 1)
 
 
+def test_several_processes_find_the_same() -> None:
+    seen: list[int] = []
+    setup = Setup(cp=2, token_slots=65536)
+    parallel = evaluate(BIMODAL, (4096, 2048), setup, seen.append, jobs=2)
+    assert parallel == evaluate(BIMODAL, (4096, 2048), setup)
+    assert sorted(seen) == [2048, 4096]
+
+
 def test_equal_token_slots() -> None:
     batches = [one.batch for one in plan(token_slots=65536, dp=4)]
     assert [batch.gbs for batch in batches] == [64, 32, 16, 8, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,6 +70,7 @@ def plan(
     write_to: Annotated[str | None, typer.Option("--write", help="Write answers for `mbpack init --answers`.")] = None,
     choose: Annotated[int | None, typer.Option(help="Pack length for --write; else the recommended one.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes that pack; 0 decides by the number of rows.")] = 0,
     chart: Annotated[bool, typer.Option("--chart/--no-chart", help="Show the length distribution.")] = True,
     column: Column = None,
     counts: Counts = "stored",
@@ -94,7 +96,7 @@ def plan(
         setup = replace(setup, seed=seed, token_slots=token_slots, gbs=gbs, max_single=max_single)
         setup.check((1,))
         assumed = _assumed(bridge, setup)
-        made = _plan(lengths, options, _numbers("--pack", pack), setup, schema, assumed)
+        made = _plan(lengths, options, _numbers("--pack", pack), setup, schema, assumed, jobs)
         made = replace(made, simulations=_simulate(made, wanted))
         _deliver(made, json_output, plot, write_to, choose, chart)
     except PlanError as error:
@@ -199,6 +201,13 @@ def _assumed(bridge: str | None, setup: Setup) -> tuple[str, ...]:
     return tuple(assumed)
 
 
+def _jobs(rows: int, sizes: int) -> int:
+    """Processes for packing: several where it takes seconds, as many as fit into a gigabyte (about 40 bytes a row)."""
+    if rows * sizes < 10_000_000:
+        return 1
+    return max(1, min(sizes, os.cpu_count() or 1, 1_000_000_000 // (40 * rows)))
+
+
 def _plan(
     sources: list[str],
     options: Options,
@@ -206,6 +215,7 @@ def _plan(
     setup: Setup,
     schema: str | None,
     assumed: tuple[str, ...],
+    jobs: int,
 ) -> Plan:
     from mbpack.plan.candidates import DEFAULT_PACKS, evaluate
     from mbpack.plan.readers import read_all
@@ -222,8 +232,9 @@ def _plan(
         elif not chats:
             assumed = (*assumed, "chat rows (--schema)")
     sizes = packs or DEFAULT_PACKS
+    jobs = jobs or _jobs(histogram.rows, len(sizes))
     with status(histogram.rows * len(sizes)) as say:
-        candidates = evaluate(histogram, sizes, setup, lambda size: say(f"packing to {size}"))
+        candidates = evaluate(histogram, sizes, setup, lambda size: say(f"packing {size}"), jobs)
     notes = tuple(note for reading in readings for note in reading.notes)
     return Plan(histogram, readings, setup, assumed, candidates, recommend(candidates), (), notes)
 

@@ -5,8 +5,11 @@ Everything is a function of the length histogram and of :class:`Setup`; nothing 
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from multiprocessing import get_context
 from typing import Any
 
 from mbpack.facts import formulas, releases
@@ -166,9 +169,15 @@ class Candidate:
 
 
 def evaluate(
-    histogram: Histogram, packs: Sequence[int], setup: Setup, progress: Callable[[int], None] | None = None
+    histogram: Histogram,
+    packs: Sequence[int],
+    setup: Setup,
+    progress: Callable[[int], None] | None = None,
+    jobs: int = 1,
 ) -> list[Candidate]:
-    """Every candidate, in the order given. ``progress`` is called with each pack length before it is packed.
+    """Every candidate, in the order given.
+
+    ``progress`` is called with each pack length: before it is packed, or with several ``jobs`` (processes) afterwards.
 
     Raises:
         PlanError: for settings that contradict each other, or no rows.
@@ -180,14 +189,33 @@ def evaluate(
     slots = setup.token_slots
     if slots is None and setup.gbs is None:
         slots = max(packs) * (setup.dp or 1)
-    orders = 1 if setup.seeded else UNSEEDED_ORDERS
-    shufflers = [Shuffler(setup.seed + number) for number in range(orders)]
-    found = []
-    for pack_size in packs:
-        if progress is not None:
-            progress(pack_size)
-        found.append(_candidate(rows, pack_size, setup, slots, shufflers))
-    return found
+    say = progress or (lambda _: None)
+    if jobs > 1:
+        found = {}
+        tasks = [(rows, size, setup, slots) for size in sorted(set(packs))]  # the shortest take longest: they go first
+        with get_context("spawn").Pool(min(jobs, len(tasks)), ignore_interrupts) as pool:
+            for candidate in pool.imap_unordered(_task, tasks):
+                say(candidate.pack_size)
+                found[candidate.pack_size] = candidate
+        return [found[size] for size in packs]
+    made = []
+    for size in packs:
+        say(size)
+        made.append(_candidate(rows, size, setup, slots))
+    _shuffler.cache_clear()  # a shuffle of ten million rows holds 40 MB
+    return made
+
+
+def ignore_interrupts() -> None:
+    """For worker processes: Ctrl-C ends the command, which ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _task(task: tuple[Histogram, int, Setup, int | None]) -> Candidate:
+    return _candidate(*task)
+
+
+_shuffler = lru_cache(maxsize=UNSEEDED_ORDERS)(Shuffler)
 
 
 def choose_batch(pack_size: int, setup: Setup, slots: int | None) -> Batch:
@@ -209,13 +237,15 @@ def choose_batch(pack_size: int, setup: Setup, slots: int | None) -> Batch:
     return Batch(gbs, gbs * pack_size, microbatches, note)
 
 
-def _candidate(rows: Histogram, pack_size: int, setup: Setup, slots: int | None, shufflers: Sequence[Shuffler]) -> Candidate:
+def _candidate(rows: Histogram, pack_size: int, setup: Setup, slots: int | None) -> Candidate:
     multiple = setup.pad_multiple()
     row_cap = min(pack_size, setup.max_single) if setup.max_single is not None else pack_size
     mapped = map_rows(rows, setup.version.release, setup.schema, row_cap, multiple.value, pack_size)
     batch = choose_batch(pack_size, setup, slots)
     packed = None
     if len(mapped.lengths) and (mapped.crash is None or mapped.crash.without):
+        orders = 1 if setup.seeded else UNSEEDED_ORDERS
+        shufflers = [_shuffler((setup.seed + number) % (1 << 32)) for number in range(orders)]
         packed = pack_mapped(mapped, pack_size, batch, setup, shufflers)
     return Candidate(
         pack_size=pack_size,
