@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -187,7 +188,7 @@ def test_what_cannot_be_used_is_one_line_and_2(mbpack: Call, folder: Path, argv:
 
 
 def test_options_that_do_not_exist_or_are_no_numbers(mbpack: Call) -> None:
-    assert "Did you mean" in mbpack("doctor", "--recipes", "x").err
+    assert re.search(r"--recipe\b", mbpack("doctor", "--recipes", "x").err)  # the option that was meant is named
     for argv in (["--recipes", "x"], ["--gpus", "many"], ["--gpus"]):
         assert mbpack("doctor", *argv)[:2] == (2, "")
 
