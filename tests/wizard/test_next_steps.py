@@ -26,7 +26,7 @@ def test_packs_are_built_by_the_releases_own_builder(release: str) -> None:
     ast.parse(program)
     builder = "GPTSFTDatasetBuilder" if release >= "0.6" else "FinetuningDatasetBuilder"
     assert f"import {builder}\n" in program
-    assert f"recipes.{made.draft.recipe.name}(), 'packing.yaml'" in program
+    assert f"import {made.draft.recipe.name} as recipe\n" in program
     hugging_face = plan(f"bridge={release} recipe=qwen3_8b_sft_config data=hf gpus=8 cp=1")
     assert ("HFDatasetBuilder" in prepare_program(hugging_face, "x.yaml")) == (release < "0.6")
 

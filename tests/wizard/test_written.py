@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mbpack.config.document import parse
 from mbpack.config.overrides import Override, parse_overrides
-from mbpack.wizard.key_value import arguments
+from mbpack.wizard.key_value import argument_value, arguments
 from tests.wizard.test_modes import plan
 
 
@@ -202,3 +204,15 @@ def test_key_value_arguments_say_what_the_file_says(answers: str) -> None:
             node = node.setdefault(part, {})
         node[one.key[-1]] = one.value
     assert found == tree(made.text)
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=20).filter(
+    lambda text: "${" not in text and text.strip() and text != "???"
+)
+
+
+@given(st.one_of(TEXTS, st.lists(TEXTS, max_size=2), st.dictionaries(st.just("path"), TEXTS, max_size=1)))
+def test_values_survive_the_override_grammar(value: object) -> None:
+    (found,) = parse_overrides([f"++dataset.x={argument_value(value)}"])
+    assert isinstance(found, Override), found
+    assert found.value == value

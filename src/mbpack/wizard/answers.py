@@ -50,13 +50,15 @@ _DATA_SYNONYMS = {
     "mock": INDEXED,
     "megatron_indexed": INDEXED,
 }
-_WORKLOAD_SYNONYMS = {"finetune": SFT, "full": SFT, "peft": LORA, "long_context": PRETRAIN}
+_WORKLOAD_SYNONYMS = {"finetune": SFT, "full": SFT, "peft": LORA, "pretraining": PRETRAIN, "pretrain_long_context": PRETRAIN}
 
 KINDS: dict[str, Kind] = {
     "bridge": Kind(TEXT),
     "launcher": Kind(WORD, (SCRIPT, RUN_RECIPE), {"run_recipe.py": RUN_RECIPE}),
     "workload": Kind(WORD, (SFT, LORA, DORA, PRETRAIN), _WORKLOAD_SYNONYMS),
-    "modality": Kind(WORD, (TEXT_MODALITY, VLM), {"vision": VLM, "multimodal": VLM, "llm": TEXT_MODALITY}),
+    "modality": Kind(
+        WORD, (TEXT_MODALITY, VLM), {"vision": VLM, "vision_language": VLM, "image": VLM, "multimodal": VLM, "llm": TEXT_MODALITY}
+    ),
     "family": Kind(TEXT),
     "recipe": Kind(TEXT),
     "data": Kind(WORD, (JSONL, CHAT, HF, ENERGON_DATA, INDEXED), _DATA_SYNONYMS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from mbpack.facts import recipes
 from mbpack.facts.classes import DatasetKind, dataset_kind
@@ -130,9 +130,3 @@ def siblings(release: Release, recipe: Recipe, workload: str) -> list[str]:
     """Names of recipes of the same family for another workload, those with the most similar name first."""
     names = [other.name for other in matching(release, workload, recipe.family)]
     return sorted(names, key=lambda name: -difflib.SequenceMatcher(None, name, recipe.name).ratio())
-
-
-def search(candidates: Iterable[Recipe], words: str) -> list[Recipe]:
-    """Recipes whose name holds every word."""
-    parts = words.lower().split()
-    return [recipe for recipe in candidates if all(part in recipe.name.lower() for part in parts)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from mbpack.facts import formulas
 from mbpack.facts.buffers import FIRST_BUFFER, buffer_for
@@ -311,8 +310,3 @@ DEFAULTS: dict[str, Rule] = {
         buffer,
     )
 }
-
-
-def value_of(default: Default) -> Any:
-    """The proposed value."""
-    return default.value

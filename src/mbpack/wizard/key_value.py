@@ -9,10 +9,11 @@ from typing import Any
 
 from mbpack.wizard.draft import Draft
 from mbpack.wizard.plan import Plan
-from mbpack.wizard.yaml_text import Line
 
 #: Text that Hydra's grammar takes without quotes.
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./:@%+-]*\Z")
+#: Backslashes before a quote or at the end: Hydra reads two as one there, and every other one as it is.
+_BEFORE_QUOTE = re.compile(r"(\\+)('|\Z)")
 _WORDS = frozenset("true false yes no on off null none nan inf".split())
 
 
@@ -22,7 +23,7 @@ def arguments(plan: Plan) -> list[str]:
     A plain key must exist in the recipe's configuration (struct mode); ``++`` sets it in any case and is used for new
     entries of free mappings, for objects given as a whole, and below fields that the recipe leaves null.
     """
-    return [f"{_sign(plan.draft, key)}{key}={_value(value)}" for key, value in _settings(plan)]
+    return [f"{_sign(plan.draft, key, value)}{key}={argument_value(value)}" for key, value in _settings(plan)]
 
 
 def command_words(plan: Plan) -> list[str]:
@@ -51,25 +52,14 @@ def _settings(plan: Plan) -> Iterator[tuple[str, Any]]:
             yield owner, objects[owner]
 
 
-def _sign(draft: Draft, key: str) -> str:
+def _sign(draft: Draft, key: str, value: Any) -> str:
     section, _, field = key.partition(".")
     fields = draft.schema.fields(draft.base.settings.class_at(section) or "") or {}
-    exists = field in fields
-    return "" if exists and not _is_object(draft, key) else "++"
+    return "" if field in fields and not isinstance(value, Mapping) else "++"
 
 
-def _is_object(draft: Draft, key: str) -> bool:
-    """Whether the value at a key is given as a mapping, whose new entries struct mode would refuse."""
-    return key in _MAPPINGS
-
-
-_MAPPINGS = frozenset(
-    "dataset.offline_packing_specs dataset.packed_sequence_specs dataset.preprocessing dataset.hf_dataset dataset.source"
-    " dataset.task_encoder".split()
-)
-
-
-def _value(value: Any) -> str:
+def argument_value(value: Any) -> str:
+    """A plain value in Hydra's override grammar."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -77,13 +67,10 @@ def _value(value: Any) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(_value(item) for item in value) + "]"
+        return "[" + ",".join(argument_value(item) for item in value) + "]"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{_value(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{argument_value(item)}" for key, item in value.items()) + "}"
     text = str(value)
     if _PLAIN.match(text) and text.lower() not in _WORDS:
         return text
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'" if "\\" not in text else repr(text)
-
-
-__all__ = ["Line", "arguments", "command_words"]
+    return "'" + _BEFORE_QUOTE.sub(r"\1\1\2", text).replace("'", r"\'") + "'"

@@ -50,12 +50,12 @@ def prepare_program(plan: Plan, path: str) -> str:
     draft = plan.draft
     module, builder = commands.builder_import(draft.release, draft.dataset_class == "HFDatasetConfig")
     lines = [
-        "from megatron.bridge import recipes",
         f"from {module} import {builder}",
+        f"from {_recipe_module(plan)} import {_recipe(plan)} as recipe",
         f"from {commands.TOKENIZER_MODULE} import build_tokenizer",
         f"from {commands.OVERRIDES_MODULE} import process_config_with_overrides",
         "",
-        f"config = process_config_with_overrides(recipes.{draft.recipe.name}(), {path!r})",
+        f"config = process_config_with_overrides(recipe(), {path!r})",
         "tokenizer = build_tokenizer(config.tokenizer)",
     ]
     if draft.release >= R06:
@@ -76,7 +76,7 @@ def _launch(plan: Plan, path: str) -> str:
     if draft.get("launcher") != RUN_RECIPE:
         program = launch_program(plan, path)
         return f"cat > train_packed.py <<'PY'\n{program}PY\n{_torchrun(plan)} train_packed.py"
-    words = [_torchrun(plan), commands.RUN_RECIPE_SCRIPT, "--recipe", draft.recipe.name]
+    words = [_torchrun(plan), commands.RUN_RECIPE_SCRIPT, "--recipe", _recipe(plan)]
     if draft.get("workload") == DORA and draft.release >= R06:
         words += ["--mode", DORA]
     if flag_in(draft.release, "--step_func") and plan.job.step != "gpt_step":
@@ -90,15 +90,24 @@ def launch_program(plan: Plan, path: str) -> str:
     entry = "pretrain" if draft.get("workload") == PRETRAIN else "finetune"
     return "\n".join(
         [
-            "from megatron.bridge import recipes",
+            f"from {_recipe_module(plan)} import {_recipe(plan)} as recipe",
             f"from megatron.bridge.training.{entry} import {entry}",
             f"from {commands.OVERRIDES_MODULE} import process_config_with_overrides",
             f"from {commands.step_module(plan.job.step)} import forward_step",
             "",
-            f"{entry}(process_config_with_overrides(recipes.{draft.recipe.name}(), {path!r}), forward_step)",
+            f"{entry}(process_config_with_overrides(recipe(), {path!r}), forward_step)",
             "",
         ]
     )
+
+
+def _recipe(plan: Plan) -> str:
+    """The name of the recipe function; performance recipes that share a name are told apart here by a prefix."""
+    return plan.draft.recipe.name.removeprefix("perf:")
+
+
+def _recipe_module(plan: Plan) -> str:
+    return plan.draft.recipe.module or "megatron.bridge.recipes"
 
 
 def _torchrun(plan: Plan) -> str:
