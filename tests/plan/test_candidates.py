@@ -177,5 +177,12 @@ class TestSummary:
         assert not old.exact
 
     def test_an_impossible_size(self) -> None:
-        with pytest.raises(PlanError, match="at least 1"):
-            api.summary(BIMODAL, 0)
+        for sizes in ((0,), (8, 0), (8, 1, R06, "chat", 1, 0)):
+            with pytest.raises(PlanError, match="at least 1"):
+                api.summary(BIMODAL, *sizes)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(("pack", "seed"), [(8192, -1), (8192, 1 << 32), (1 << 22, 1)])
+    def test_what_cannot_be_replayed_has_no_packs(self, pack: int, seed: int) -> None:
+        made = api.summary(BIMODAL, pack, seed=seed)
+        assert made.packs is None
+        assert made.samples == BIMODAL.rows

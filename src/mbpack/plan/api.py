@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mbpack.facts import releases
 from mbpack.facts.artifacts import steps_per_epoch
 from mbpack.plan._optional import PlanError
-from mbpack.plan.candidates import DEFAULT_SEED, Setup, choose_batch, pack_mapped
+from mbpack.plan.candidates import DEFAULT_SEED, LONGEST_PACK, Setup, choose_batch, pack_mapped
 from mbpack.plan.histogram import Histogram
 from mbpack.plan.packing import Shuffler
 from mbpack.plan.readers import Options, read_all
@@ -25,7 +25,8 @@ class PlanSummary:
         rows: rows in the data.
         tokens: their stored tokens.
         samples: samples that enter packing.
-        packs: packed rows of the training split; None when preparation fails.
+        packs: packed rows of the training split; None when preparation fails, or packing cannot be replayed (a seed
+            numpy does not take, a pack beyond :data:`LONGEST_PACK`).
         exact: whether ``packs`` is exact (0.6 and later) or one of the counts that can come out (within about 0.1%).
         packing_factor: samples per pack, mean.
         max_samples_per_bin: samples in the fullest pack, as upstream's metadata has it.
@@ -89,13 +90,14 @@ def summary(
         PlanError: for sizes below 1.
         MissingExtraError: when numpy is not installed.
     """
-    setup = Setup(version=releases.version_of(release), schema=schema, seed=seed, multiple=pad_multiple)
     cap = pack_size if row_cap is None else row_cap
-    setup.check((pack_size, cap))
+    if min(pack_size, cap, pad_multiple) < 1:
+        raise PlanError(f"pack {pack_size}, row cap {cap}, multiple {pad_multiple}: each must be at least 1")
+    setup = Setup(version=releases.version_of(release), schema=schema, seed=seed, multiple=pad_multiple)
     rows = histogram.stored()
     mapped = map_rows(rows, release, schema, cap, pad_multiple, pack_size)
     packed = None
-    if mapped.crash is None:
+    if mapped.crash is None and pack_size <= LONGEST_PACK and 0 <= seed < 1 << 32:
         packed = pack_mapped(mapped, pack_size, choose_batch(pack_size, setup, pack_size), setup, [Shuffler(seed)])
     return PlanSummary(
         rows=rows.rows,
