@@ -111,7 +111,7 @@ def _readme(rows: list[tuple[str, str, Plan]]) -> str:
         "Each file was written by `mbpack init` from the answers beside it; `mbpack doctor --strict` has nothing to say about any of",
         "them. Take one as it is, or replay its answers with changes:",
         "",
-        "    mbpack init --answers recipes/text-sft-8k.answers --yes --gpus 16 --output packing.yaml",
+        "    mbpack init --answers recipes/text-sft-8k.answers --seq-length 4096 --gbs 8 --yes --output packing.yaml",
         "",
         *table(rows),
         "",

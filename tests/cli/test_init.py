@@ -134,3 +134,9 @@ def test_every_flag_that_scripts_rely_on(capsys: pytest.CaptureFixture[str]) -> 
     slots = words.replace("--gbs 32", "--token-slots 131072").replace("--sp ", "--no-sp --tp 1 ").replace("--tp 2 ", "", 1)
     assert run(slots.split()) == 0
     assert "global_batch_size: 32" in Path("out.yaml").read_text()
+
+
+def test_token_slots_beat_the_batch_of_an_answers_file() -> None:
+    assert run([*JOB, "--yes", "--gbs", "8", "--save-answers", "a.yaml"]) == 0
+    assert run(["init", "--answers", "a.yaml", "--token-slots", "131072", "--yes", "--force"]) == 0
+    assert "global_batch_size: 16" in Path("packing.yaml").read_text()

@@ -18,7 +18,7 @@ from typing import Any
 
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.modes import MODES
-from mbpack.facts.releases import RELEASES, Release
+from mbpack.facts.releases import R07, RELEASES, Release
 from mbpack.wizard import catalog, sources
 from mbpack.wizard.answers import DORA, LORA, PRETRAIN, SFT
 from mbpack.wizard.draft import Draft, Refused
@@ -45,10 +45,13 @@ class Tally:
 
 def modes_for(release: Release, recipe: str) -> list[str]:
     """The modes worth asking for: those that the release and the recipe's data do not exclude from the start, and auto."""
-    draft = Draft({"bridge": release.name, "recipe": recipe})
-    kind = draft.recipe_kind
-    names = {DatasetKind.GPT_SFT: ["offline", "in_batch", "global_batch"], DatasetKind.PRETRAIN: []}
-    return ["auto", "none", *names.get(kind, ["in_batch", "energon"])]
+    kind = Draft({"bridge": release.name, "recipe": recipe}).recipe_kind
+    if kind is DatasetKind.PRETRAIN:
+        return ["auto", "none"]
+    later = release >= R07
+    if kind is DatasetKind.GPT_SFT:
+        return ["auto", "none", "offline", "offline", *(["in_batch", "global_batch"] if later else [])]
+    return ["auto", "none", "in_batch", "in_batch", *(["energon"] if later else [])]
 
 
 def draw(rng: random.Random, release: Release | None = None) -> dict[str, Any]:
@@ -75,6 +78,8 @@ def draw(rng: random.Random, release: Release | None = None) -> dict[str, Any]:
     if rng.random() < 0.6:
         choices = sources.choices(Draft({"bridge": release.name, "recipe": recipe.name}))
         answers["data"] = rng.choice(choices if sensible else ("jsonl", "chat", "hf", "energon", "indexed"))
+        if answers["packing"] == "energon" and "energon" in choices:
+            answers["data"] = "energon"
     if rng.random() < 0.3:
         answers["seq_length"] = rng.choice(LENGTHS)
     if rng.random() < 0.2:

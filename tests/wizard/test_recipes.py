@@ -53,5 +53,16 @@ def test_every_mode_is_among_them() -> None:
     assert len(NAMES) >= 12
 
 
+def test_the_command_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mbpack.cli.main import run
+
+    (command,) = [line.split() for line in GENERATED["README.md"].splitlines() if line.startswith("    mbpack ")]
+    monkeypatch.chdir(FOLDER.parent)
+    assert run([*command[1:-1], str(tmp_path / "packing.yaml")]) == 0
+    text = (tmp_path / "packing.yaml").read_text()
+    assert "packed_sequence_size: 4096" in text
+    assert judge(text).verdict == "accepted"
+
+
 def test_nothing_else_lies_there() -> None:
     assert {path.name for path in FOLDER.iterdir() if path.is_file()} == {*GENERATED, "regenerate.py", "session.md"}

@@ -98,10 +98,11 @@ def given_answers(options: Options) -> dict[str, Any]:
             given[name] = coerce(name, value)
         except AnswerError as error:
             raise AnswerError(f"{flag(name)}: {str(error).partition(': ')[2]}") from None
-    if "gbs" in options.flags and options.flags["gbs"] is not None and given.get("token_slots"):
-        if options.flags.get("token_slots") is not None:
-            raise UsageError("--gbs and --token-slots say the same thing: give one of them")
-        del given["token_slots"]
+    if options.flags.get("gbs") is not None and options.flags.get("token_slots") is not None:
+        raise UsageError("--gbs and --token-slots say the same thing: give one of them")
+    for one, other in (("gbs", "token_slots"), ("token_slots", "gbs")):  # a flag beats what the file says the other way
+        if options.flags.get(one) is not None:
+            given.pop(other, None)
     return given
 
 
