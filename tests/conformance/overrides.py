@@ -26,6 +26,8 @@ def override_rows(release: str, recipes: dict[str, Tree], count: int, seed: int,
             name, change = rng.choice(CHANGES)
             change(writer)
             writer.aim.append(name)
+        if pairs and writer.chance(0.5):
+            writer.move_to_command_line()
         row: Tree = {"id": f"{release}-v{seed}-{number:04d}", "release": release, "recipe": recipe, "gpus": writer.gpus}
         row |= {"launcher": "script", "yaml": writer.text(), "aim": writer.aim}
         if pairs and writer.pairs:

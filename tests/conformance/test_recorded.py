@@ -12,7 +12,7 @@ from .rows import corpora, read
 
 MBPACK = (sys.executable, "-m", "mbpack")
 FILES = [path for kind in ("verdicts", "overrides") for path in corpora(kind)]
-SLICE = 25
+SLICE = 50
 
 
 def label(path: Path) -> str:

@@ -109,9 +109,28 @@ class Writer:
         if self.chance(0.8):
             self.put("train.micro_batch_size", 1)
 
+    def move_to_command_line(self) -> None:
+        """Some values as KEY=VALUE pairs instead of lines of the file."""
+        leaves = list(_leaves(self.tree, ()))
+        for path in self.rng.sample(leaves, min(len(leaves), self.rng.choice((1, 2, 3)))):
+            node: Any = self.tree
+            for key in path[:-1]:
+                node = node[key]
+            value = node.pop(path[-1])
+            prefix = self.rng.choice(("", "", "", "+", "++"))
+            self.pairs.append(f"{prefix}{'.'.join(path)}={_scalar(value)}")
+
     def text(self) -> str:
         body = "".join(_lines(self.tree, 0)) + "".join(self.extra)
         return body or "# nothing\n"
+
+
+def _leaves(tree: Tree, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, (*prefix, key))
+        else:
+            yield (*prefix, key)
 
 
 def _lines(tree: Tree, depth: int) -> Iterator[str]:

@@ -163,8 +163,8 @@ def test_a_named_column(tmp_path: Path) -> None:
         ("a.txt", b"1\n-2\n", "a.txt:2: -2 is no plausible row length"),
         ("a.txt", b"99999999999999999999\n", "a.txt:1: "),
         ("a.txt", b"\xff\xfe\x00", "a.txt:1: "),
-        ("a.npy", b"", "a.npy: not a readable .npy file"),
-        ("a.npy", b"\x93NUMPY garbage", "a.npy: not a readable .npy file"),
+        ("a.npy", b"", "a.npy: "),
+        ("a.npy", b"\x93NUMPY garbage", "a.npy: "),
         ("a.parquet", b"PAR1", "a.parquet: not a readable parquet file"),
         ("a.jsonl", b'{"length": 1}\n{"length"\n', "a.jsonl:2: not JSON"),
         ("a.jsonl", b'{"length": 1}\n{"size": 1}\n', "a.jsonl:2: no field 'length'"),
@@ -243,3 +243,15 @@ def test_a_large_file_of_counts_takes_the_fast_way_to_the_same_result(
     else:
         with pytest.raises(PlanError, match=r"rows\.jsonl:5: "):
             lengths_of(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.txt.gz", b"\x1f\x8b\x08\x00broken"), ("a.npy", b"\x93NUMPY\x01\x00\x01\x00{"), ("a.parquet", b"PAR1" * 8)],
+)
+def test_damaged_files_are_one_line(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PlanError) as caught:
+        lengths_of(tmp_path / name)
+    assert str(caught.value).startswith(f"{tmp_path}/{name}: ")
+    assert "\n" not in str(caught.value)

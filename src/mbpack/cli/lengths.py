@@ -134,12 +134,12 @@ def check_target(path: str, force: bool) -> None:
 
 def write(action: Callable[[str], None], path: str) -> None:
     """Run a write and turn a failure into one line."""
-    from mbpack.plan._optional import PlanError
+    from mbpack.plan._optional import PlanError, one_line
 
     try:
         action(path)
     except OSError as error:
-        raise PlanError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise PlanError(f"{path}: cannot be written ({one_line(error)})") from None
 
 
 def _with(options: Options, progress: Callable[[int, int], None] | None) -> Options:

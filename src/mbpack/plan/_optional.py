@@ -19,6 +19,12 @@ class MissingExtraError(PlanError):
     """A package of an optional extra is not installed; the message names the extra."""
 
 
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line of bounded length."""
+    text = str(getattr(error, "strerror", None) or error)
+    return " ".join(text.split())[:160] or type(error).__name__
+
+
 def optional(module: str, extra: str, purpose: str) -> Any:
     """A module of an optional package.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mbpack.plan._optional import PlanError, optional
+from mbpack.plan._optional import PlanError, one_line, optional
 from mbpack.plan.candidates import Candidate
 from mbpack.plan.histogram import Histogram
 
@@ -98,4 +98,4 @@ def plot(histogram: Histogram, candidates: Sequence[Candidate], path: str) -> No
     try:
         figure.savefig(path, metadata={"Date": None} if path.lower().endswith(".svg") else None)
     except OSError as error:
-        raise PlanError(f"{path}: cannot write the plot ({error.strerror or error})") from None
+        raise PlanError(f"{path}: cannot write the plot ({one_line(error)})") from None

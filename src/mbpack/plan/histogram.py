@@ -62,6 +62,8 @@ class Histogram:
         if values.dtype.kind == "f":
             if not np.isfinite(values).all() or (values != np.floor(values)).any():
                 raise PlanError("lengths must be whole numbers of tokens")
+            if np.abs(values).max() > _LONGEST:
+                raise PlanError(f"{values[np.abs(values).argmax()]:g} is no plausible number of tokens in one row")
             values = values.astype(np.int64)
         if values.dtype.kind not in "iu":
             raise PlanError(f"lengths must be whole numbers of tokens, found {values.dtype} values")

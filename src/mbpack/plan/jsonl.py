@@ -11,7 +11,7 @@ from contextlib import closing
 from importlib import import_module
 from typing import IO, Any
 
-from mbpack.plan._optional import PlanError
+from mbpack.plan._optional import PlanError, one_line
 from mbpack.plan.histogram import Counted, Histogram
 from mbpack.plan.tokenization import Counter, TokenizerSpec
 
@@ -119,7 +119,7 @@ def _parse(place: int, line: bytes) -> Any:
     except RecursionError:
         raise PlanError(f"{place}: nested too deeply to be a row") from None
     except ValueError as error:
-        raise PlanError(f"{place}: not JSON ({error}); one row a line") from None
+        raise PlanError(f"{place}: not JSON ({one_line(error)}); one row a line") from None
 
 
 def _decide(row: Any, column: str | None) -> Plan:

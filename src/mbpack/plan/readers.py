@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mbpack.facts.artifacts import COLUMNS, read_location
-from mbpack.plan._optional import PlanError, numpy, optional
+from mbpack.plan._optional import PlanError, numpy, one_line, optional
 from mbpack.plan.histogram import FORMAT, Counted, Histogram
 from mbpack.plan.jsonl import LENGTH_NAMES, TOKEN_NAMES, read_jsonl
 from mbpack.plan.tokenization import TokenizerSpec
@@ -100,9 +100,11 @@ def _guarded(source: str, options: Options, name: str) -> Reading:
     except FileNotFoundError:
         raise PlanError(f"{name}: no such file") from None
     except OSError as error:
-        raise PlanError(f"{name}: {error.strerror or error}") from None
+        raise PlanError(f"{name}: {one_line(error)}") from None
     except MemoryError:
         raise PlanError(f"{name}: not enough memory to read it; count it in pieces with `mbpack lengths`") from None
+    except Exception as error:  # damaged files fail in as many ways as there are formats and libraries
+        raise PlanError(f"{name}: cannot be read, probably damaged ({type(error).__name__}: {one_line(error)})") from None
 
 
 def _read(source: str, options: Options) -> Reading:
@@ -238,7 +240,7 @@ def _read_npy(source: str, options: Options) -> Reading:
         if "allow_pickle" in str(error) or "Python objects" in str(error):
             packs = _load_objects(source)
             return Reading(source, "packed data (.npy)", _of_packs(packs), _packed_notes(source))
-        raise PlanError(f"not a readable .npy file ({error})") from None
+        raise PlanError(f"not a readable .npy file ({one_line(error)})") from None
     except EOFError:
         raise PlanError("not a readable .npy file (empty)") from None
     if array.dtype.kind not in "iuf":
@@ -269,7 +271,7 @@ def _load_objects(source: str) -> Any:
         try:
             return Plain(stream).load()
         except Exception as error:
-            raise PlanError(f"not packed data: the file would run code or is damaged ({error})") from None
+            raise PlanError(f"not packed data: the file would run code or is damaged ({one_line(error)})") from None
 
 
 def _of_packs(packs: Any) -> Histogram:
@@ -301,10 +303,11 @@ def _read_parquet(source: str, options: Options) -> Reading:
     try:
         file = pq.ParquetFile(source)
     except pa.ArrowInvalid as error:
-        raise PlanError(f"not a readable parquet file ({str(error).splitlines()[0]})") from None
+        raise PlanError(f"not a readable parquet file ({one_line(error)})") from None
     with file:
         schema = file.schema_arrow
-        if options.column is None and set(schema.names) >= set(COLUMNS):
+        packed = set(schema.names) >= set(COLUMNS) and all(_is_list(schema.field(name).type, pa) for name in COLUMNS)
+        if packed and options.column is None:
             return Reading(source, "packed data", _of_parquet_packs(file, pc, np), _packed_notes(source))
         column = _pick_column(schema, options.column, pa)
         listed = _is_list(schema.field(column).type, pa)

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mbpack.plan._optional import PlanError, optional
+from mbpack.plan._optional import PlanError, one_line, optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +116,16 @@ def _open(path: Path) -> tuple[Callable[[str], int], Path]:
         try:
             tekken = mistral.Tekkenizer.from_file(path)
         except Exception as error:
-            raise PlanError(f"tokenizer {path}: not a tekken vocabulary ({_first_line(error)})") from None
+            raise PlanError(f"tokenizer {path}: not a tekken vocabulary ({one_line(error)})") from None
         return lambda text: len(tekken.encode(text, bos=False, eos=False)), path.parent
     tokenizers = optional("tokenizers", "tokenize", "reading tokenizer.json")
     try:
         fast = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:
-        raise PlanError(f"tokenizer {path}: not a tokenizer.json ({_first_line(error)})") from None
+        raise PlanError(f"tokenizer {path}: not a tokenizer.json ({one_line(error)})") from None
     fast.no_truncation()
     fast.no_padding()
     return lambda text: len(fast.encode(text, add_special_tokens=False).ids), path.parent
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]
 
 
 def _find_template(given: str | None, folder: Path) -> tuple[str | None, dict[str, str]]:
@@ -152,7 +148,7 @@ def _find_template(given: str | None, folder: Path) -> tuple[str | None, dict[st
         if (folder / "chat_template.jinja").is_file():
             return (folder / "chat_template.jinja").read_text(encoding="utf-8"), tokens
     except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"chat template: {_first_line(error)}") from None
+        raise PlanError(f"chat template: {one_line(error)}") from None
     template = config.get("chat_template")
     if isinstance(template, list):  # several named templates: the default one
         named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, Mapping)}
@@ -189,12 +185,12 @@ def _renderer(template: str, tokens: Mapping[str, str]) -> Callable[[Sequence[An
     try:
         compiled = environment.from_string(template)
     except jinja2.TemplateError as error:
-        raise PlanError(f"chat template: {_first_line(error)}") from None
+        raise PlanError(f"chat template: {one_line(error)}") from None
 
     def render(messages: Sequence[Any], tools: Any) -> str:
         try:
             return str(compiled.render(messages=messages, tools=tools, add_generation_prompt=False, **tokens))
         except Exception as error:
-            raise PlanError(f"the chat template refuses this chat ({_first_line(error)})") from None
+            raise PlanError(f"the chat template refuses this chat ({one_line(error)})") from None
 
     return render

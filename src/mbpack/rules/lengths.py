@@ -69,8 +69,9 @@ class ModelDatasetEqual(RejectingRule):
         if not compared and not silent:
             return
         data_key = DATA_SEQ
-        if kind is DatasetKind.PRETRAIN and run.release < R06 and not run.wrote(data_key):
-            if run.complete or run.wrote("dataset.sequence_length"):
+        if kind is DatasetKind.PRETRAIN and not run.wrote(data_key):
+            core_key = run.wrote("dataset.sequence_length")  # from 0.6 on the constructor takes it, an override does not
+            if (run.complete and core_key) if run.release >= R06 else (run.complete or core_key):
                 data_key = "dataset.sequence_length"
         model, data = run.value(MODEL_SEQ), run.value(data_key)
         if model == data:

@@ -18,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 VARIABLE = "MBPACK_REAL_DIR"
 DEFAULT_FOLDER = Path.home() / ".cache" / "mbpack" / "real"
+TORCH = "torch==2.13.*"
 CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 LIBRARIES = (
     "omegaconf>=2.3,<2.4 hydra-core>=1.3,<1.4 antlr4-python3-runtime==4.9.* einops rich regex pyyaml tqdm packaging "
@@ -110,9 +111,12 @@ def setup(root: Path, releases: list[str]) -> None:
     if not python.exists():
         root.mkdir(parents=True, exist_ok=True)
         _run([sys.executable, "-m", "venv", str(root / "venv")])
-        # Another index only for torch's CPU build; one that cannot be reached is skipped by pip.
-        _pip(python, ["--extra-index-url", CPU_TORCH_INDEX, "--retries", "1", "torch==2.13.*"])
-        _pip(python, LIBRARIES)
+    try:  # the CPU build is a tenth of the size
+        _pip(python, ["--index-url", CPU_TORCH_INDEX, "--no-deps", "--retries", "1", TORCH])
+    except SystemExit:
+        print(f"{CPU_TORCH_INDEX} cannot be reached: torch comes from the package index")
+    _pip(python, [TORCH])
+    _pip(python, LIBRARIES)
     for release in releases:
         _install(python, root, release)
         print(f"ready: Megatron-Bridge {release} in {root / release}")
@@ -132,7 +136,9 @@ def _install(python: Path, root: Path, release: str) -> None:
     # A release that this file does not know: its own metadata says which Megatron-Core and transformers it wants.
     _pip(python, [*bare, f"megatron-bridge=={release}"])
     wanted = requirements(target, release)
-    _pip(python, [*bare, wanted.get("megatron-core", "megatron-core")])
+    line = RELEASES.get(line_of(release))
+    core = f"megatron-core=={line_of(line.core)}.*" if line else wanted.get("megatron-core", "megatron-core")
+    _pip(python, [*bare, core])
     _pip(python, ["--upgrade", "--target", str(root / f"tf-{release}"), wanted.get("transformers", "transformers")])
 
 
