@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.wizard.terminal import DOWN, ENTER, Terminal
 
 FILE = Path(__file__).resolve().parents[2] / "recipes" / "session.md"
+#: Seconds without output after which a frame counts as drawn.
+SILENCE = 1.0
 #: What is waited for, and what is typed then.
 SCRIPT: tuple[tuple[str, str], ...] = (
     ("Megatron-Bridge release (b", ENTER),
@@ -37,40 +40,32 @@ SCRIPT: tuple[tuple[str, str], ...] = (
 )
 
 
-def settle(terminal: Terminal) -> None:
-    """Read until the program has been silent for a moment."""
-    quiet = time.monotonic()
-    while time.monotonic() - quiet < 0.12:
-        before = len(terminal.raw)
-        if not terminal.pump():
-            return
-        if len(terminal.raw) != before:
-            quiet = time.monotonic()
+def frames(expected: Sequence[str] = ()) -> list[str]:
+    """One frame per question as the terminal shows it, then what is printed at the end.
 
-
-def frames() -> list[str]:
-    """One frame per question as the terminal shows it, then what is printed at the end."""
+    A frame is taken when it is as expected, else when the program has been silent for a while.
+    """
     found = []
     with tempfile.TemporaryDirectory() as folder, Terminal("init", cwd=folder, columns=80, rows=110) as terminal:
-        for wanted, typed in SCRIPT:
+        for number, (wanted, typed) in enumerate(SCRIPT):
             terminal.wait_for(wanted)
-            settle(terminal)
-            found.append(_last_block(terminal.visible()))
-            for key in _keys(typed):
-                terminal.send(key)
-                settle(terminal)
+            found.append(_settled(terminal, expected[number] if number < len(expected) else None))
+            terminal.send(typed)
         assert terminal.finish() == 0
         end = terminal.everything()
     return [*found, end[end.rindex("Wrote packing.yaml.") :].rstrip()]
 
 
-def _keys(typed: str) -> list[str]:
-    """Arrows one by one, text and Enter as they are."""
-    keys = []
-    while typed.startswith(DOWN):
-        keys.append(DOWN)
-        typed = typed.removeprefix(DOWN)
-    return [*keys, typed]
+def _settled(terminal: Terminal, expected: str | None) -> str:
+    quiet, seen = time.monotonic(), -1
+    while time.monotonic() - quiet < SILENCE:
+        if len(terminal.raw) != seen:
+            quiet, seen = time.monotonic(), len(terminal.raw)
+            if _last_block(terminal.visible()) == expected:
+                break
+        if not terminal.pump():
+            break
+    return _last_block(terminal.visible())
 
 
 def _last_block(screen: str) -> str:
@@ -83,14 +78,19 @@ def _last_block(screen: str) -> str:
     return "\n".join(lines[start:]).rstrip()
 
 
-def markdown() -> str:
-    """The recording as a document."""
-    lines = ["# A session of `mbpack init`", "", "Recorded from a real terminal by `python tests/wizard/recording.py`."]
-    for frame in frames():
+def markdown(found: Sequence[str]) -> str:
+    """Frames as a document."""
+    lines = ["# A session of `mbpack init`", "", "Recorded from a real terminal by `python -m tests.wizard.recording`."]
+    for frame in found:
         lines += ["", "```text", frame, "```"]
     return "\n".join(lines) + "\n"
 
 
+def recorded() -> list[str]:
+    """The frames of the document."""
+    return [part.split("\n```", 1)[0] for part in FILE.read_text(encoding="utf-8").split("```text\n")[1:]]
+
+
 if __name__ == "__main__":
-    FILE.write_text(markdown(), encoding="utf-8")
+    FILE.write_text(markdown(frames()), encoding="utf-8")
     print(FILE)

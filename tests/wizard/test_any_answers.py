@@ -32,7 +32,7 @@ def answers(draw: st.DrawFn) -> dict[str, object]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(answers())
 def test_a_plan_or_one_reason(given_answers: dict[str, object]) -> None:
     reason = ""

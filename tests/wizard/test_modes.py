@@ -35,6 +35,7 @@ def plan(words: str) -> Plan:
         ("bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config", "energon"),
         ("bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=2 pp=2", "in_batch"),
         ("bridge=0.6 family=llama3 workload=pretrain", "none"),
+        ("bridge=0.6 recipe=deepseek_v4_flash_sft_openmath_thinking_packed_config", "offline"),
         ("bridge=0.6 family=qwen3 workload=sft gpus=32 cp=8 seq_length=32768 long_samples=yes", "none"),
     ],
 )
