@@ -128,7 +128,9 @@ class Session:
                 if text is not None:
                     self.override_file.write_text(text.replace(BASE_CHECKPOINT, str(self.checkpoint)))
                 cfg = self.overrides.process_config_with_overrides(
-                    cfg, str(self.override_file) if text is not None else None, list(row.get("overrides", ()))
+                    cfg,
+                    str(self.override_file) if text is not None else None,
+                    [pair.replace(BASE_CHECKPOINT, str(self.checkpoint)) for pair in row.get("overrides", ())],
                 )
             else:
                 tree = json.loads(json.dumps(row["config"]).replace(BASE_CHECKPOINT, str(self.checkpoint)))
