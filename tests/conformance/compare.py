@@ -1,12 +1,14 @@
 """Compare mbpack with the real packages, on fresh rows or on recorded ones, and print what differs.
 
     python -m tests.conformance.compare --release 0.6 --rows 500 --seed 7           fresh rows, judged by the real packages
-    python -m tests.conformance.compare --release 0.6 --kind overrides --rows 100
+    python -m tests.conformance.compare --kind both --rows 4000 --overrides 1000 --pairs --seed 7     all releases, both kinds
     python -m tests.conformance.compare --corpus tests/data/verdicts/0.6.jsonl.gz   recorded rows; needs no real package
     ... --minimise                                                                  shrink one example of each class (fresh rows)
+    ... --save rows.jsonl.gz                                                        keep the judged rows, for --corpus
 
 Per row: the verdict (accepted, rejected), of the rightly rejected the slug of the one finding with `fires_first`, of the rightly
-accepted the derived values. Differences are grouped into classes and printed with one example as YAML.
+accepted the derived values. Differences are grouped into classes and printed with one example as YAML. A table of all figures
+with the run time ends the report.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +31,8 @@ from .generator import complete_rows
 from .judge import Judge, load_recipes
 from .overrides import override_rows
 from .real import environments
-from .rows import Row, read, text_of
+from .rows import Row, read, text_of, write
+from .table import Line, render
 
 BATCH = 400
 KEPT = ("expect", "check", "derived", "errors", "stage")
@@ -171,7 +175,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", action="append", help="release line; may be repeated (default: all that are set up)")
     parser.add_argument("--kind", choices=("verdicts", "overrides", "both"), default="verdicts")
-    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=200, help="rows per release and kind")
+    parser.add_argument("--overrides", type=int, help="another number of rows for override files")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pairs", action="store_true", help="override rows may also have KEY=VALUE pairs")
     parser.add_argument("--corpus", type=Path, action="append", default=[])
@@ -179,39 +184,51 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--show", type=int, default=20, help="print at most this many classes")
     parser.add_argument("--minimise", action="store_true")
+    parser.add_argument("--save", type=Path, help="write the judged rows to this file (.jsonl.gz)")
     return parser.parse_args()
 
 
 def main() -> None:
     args = arguments()
-    mbpack, failed = shlex.split(args.mbpack), False
+    mbpack, lines = shlex.split(args.mbpack), []
+    kept: list[Row] = []
     for path in args.corpus:
+        started = time.monotonic()
         result = tally(mbpack, read(path))
-        print(result.line(path.name))
         show(result, args.show)
-        failed |= bool(result.differences)
+        lines.append(Line.of(path.name, "recorded", result.counts, time.monotonic() - started))
     if not args.corpus:
         for release in args.release or environments.available():
             for kind in ("verdicts", "overrides") if args.kind == "both" else (args.kind,):
-                failed |= run(args, mbpack, release, kind)
-    sys.exit(1 if failed else 0)
+                started = time.monotonic()
+                rows = _judged(args, release, kind)
+                kept += rows
+                if args.save:
+                    write(args.save, kept)
+                result = tally(mbpack, rows)
+                print(result.line(f"{release} {kind} seed {args.seed}"), flush=True)
+                _show_fresh(args, mbpack, release, result)
+                lines.append(Line.of(release, kind, result.counts, time.monotonic() - started))
+    print("\n" + render(lines), flush=True)
+    sys.exit(1 if any(line.wrong for line in lines) else 0)
 
 
-def run(args: argparse.Namespace, mbpack: Sequence[str], release: str, kind: str) -> bool:
+def _judged(args: argparse.Namespace, release: str, kind: str) -> list[Row]:
+    count = args.overrides if kind == "overrides" and args.overrides is not None else args.rows
     try:
-        rows = judged(release, fresh(release, kind, args.rows, args.seed, args.pairs), args.jobs)
+        return judged(release, fresh(release, kind, count, args.seed, args.pairs), args.jobs)
     except environments.EnvironmentMissing as error:
         sys.exit(str(error))
-    result = tally(mbpack, rows)
-    print(result.line(f"{release} {kind} seed {args.seed}"), flush=True)
+
+
+def _show_fresh(args: argparse.Namespace, mbpack: Sequence[str], release: str, result: Tally) -> None:
     if not args.minimise:
         show(result, args.show)
-    else:
-        from .minimise import Shrinker
+        return
+    from .minimise import Shrinker
 
-        with Shrinker(release, mbpack) as shrinker:
-            show(result, args.show, shrinker.shrink)
-    return bool(result.differences)
+    with Shrinker(release, mbpack) as shrinker:
+        show(result, args.show, shrinker.shrink)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from .overrides import override_rows
 from .real import environments, offline_hub
 from .record import Selection
 from .rows import Row, read, text_of, write
+from .table import Line, render
 
 RECIPES = {
     "llama32_1b_sft_config": {
@@ -187,3 +188,13 @@ def test_requirements_of_an_installed_release(tmp_path: Path) -> None:
     found = environments.requirements(tmp_path, "0.9.0")
     assert found["megatron-core"] == "megatron-core<0.30,>=0.29"
     assert environments.installed(tmp_path, "megatron-bridge") == "0.9.0"
+
+
+def test_the_table_adds_up_and_counts_what_is_wrong() -> None:
+    counts = collections.Counter(rows=10, accepted=5, rejected=5, missed=1, first_of=4, first=1, unclaimed=2)
+    line = Line.of("0.6", "verdicts", counts, 90.0)
+    right = Line.of("0.5", "verdicts", collections.Counter(rows=1000, accepted=1000, unclaimed=3), 30.0)
+    assert (line.wrong, right.wrong) == (2, 0)
+    lines = render([line, right]).splitlines()
+    assert lines[1].split() == "0.6 verdicts 10 5 1 0 0 3/4 (75.00%) 0 2 0 1.5".split()
+    assert lines[3].split() == "all 1,010 1,005 1 0 0 3/4 (75.00%) 0 5 0 2.0".split()
