@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import yaml
 
@@ -14,6 +16,11 @@ from mbpack.engine.doctor import examine
 from mbpack.engine.result import Result
 
 DATA = Path(__file__).parent / "data"
+
+# A test run repeats itself; `HYPOTHESIS_PROFILE=explore` looks at new examples instead, as the soak runs do.
+hypothesis.settings.register_profile("repeat", derandomize=True, database=None)
+hypothesis.settings.register_profile("explore")
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 
 def doctor(text: str, **context: Any) -> Result:

@@ -131,7 +131,7 @@ def test_rename(seed: int) -> None:
     after = values(edited.document.text)
     assert same(find(after, to), find(values(before), path))
     assert not has(after, path)
-    assert without(without(plain(edited.document.text), to), ()) == without(without(plain(before), path), ())
+    assert without(without(plain(edited.document.text), to), ()) == without(without(plain(before), path), to)
 
 
 CASES = [

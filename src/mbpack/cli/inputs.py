@@ -7,8 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from mbpack.config.document import MAX_BYTES, Document, parse
 
@@ -30,8 +31,7 @@ class InputError(Exception):
     """An input that cannot be used; the message is one line: what, where, how to mend it."""
 
 
-@dataclass(slots=True)
-class Inputs:
+class Inputs(Struct):
     """What the arguments name: files (path, whether it was met in a directory or glob) and overrides, in order."""
 
     paths: list[tuple[str, bool]] = field(default_factory=list)

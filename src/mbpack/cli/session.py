@@ -6,8 +6,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mbpack.cli.inputs import InputError, is_script, read
 from mbpack.config.context import ContextError, Given
@@ -27,16 +29,14 @@ from mbpack.rules.internal import INTERNAL
 PARALLEL_FROM = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """One configuration: files as layers (lowest first) and overrides on top; no file means a recipe alone."""
 
     paths: tuple[str, ...]
     found: bool = False  # met in a directory or by a glob rather than named
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the command line asks for, the same for every configuration."""
 
     flags: Given = field(default_factory=Given)
@@ -52,8 +52,7 @@ class Options:
     lengths: Mapping[int, int] | None = None  # stored row length -> rows of the training data
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """What is kept of one configuration: its part of the report, and what counts."""
 
     path: str | None

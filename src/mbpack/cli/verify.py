@@ -8,11 +8,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mbpack.cli.inputs import InputError
 from mbpack.cli.project import project_settings
@@ -68,8 +69,7 @@ def verify(
     return 130 if report.interrupted else 0 if report.good else 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
+class _Subject(Struct, frozen=True):
     """What a configuration says: its features, its release, and where that comes from."""
 
     features: frozenset[str]

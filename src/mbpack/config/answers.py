@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from mbpack.config.document import Document, Item
 
@@ -46,8 +47,7 @@ class WrongKind(Exception):
         self.setting = setting
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(Struct, frozen=True):
     """A value that is an object: its ``_target_`` (None when the mapping names none) and where it is written."""
 
     target: str | None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 from yaml.nodes import MappingNode, ScalarNode
 
 from .composer import COLLECTION, MAX_DEPTH, TEXT, Node, TooDeep
@@ -27,8 +27,7 @@ _PROPERTIES: Final = r"(?:[&!]\S*(?:\s|#.*)*)+"
 _OPEN: Final = object()
 
 
-@dataclass(slots=True)
-class _Mark:
+class _Mark(Struct):
     """A corrected place; counts from 0 as PyYAML's marks do."""
 
     line: int

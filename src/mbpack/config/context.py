@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mbpack.config.document import Document, Item
 from mbpack.facts.releases import DEFAULT, NIGHTLY, R03, R04, R05, R06, R07, Release, Version, parse_version, version_of
@@ -23,8 +24,7 @@ class ContextError(ValueError):
     """A context value that cannot be used; the message says what was given, where, and what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(Struct, frozen=True):
     """One ``ignore[CODE]`` directive: the codes or slugs it names, its reason, and its line."""
 
     codes: tuple[str, ...]
@@ -32,16 +32,14 @@ class Ignore:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextProblem:
+class ContextProblem(Struct, frozen=True):
     """Something a file's own directive says that cannot be used; the report goes on without it."""
 
     message: str
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """Context values from one source, as text or numbers; None where the source says nothing."""
 
     bridge: str | None = None
@@ -52,8 +50,7 @@ class Given:
     nodes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """The resolved context. ``sources`` names, per value, where it came from."""
 
     version: Version

@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import yaml
+from msgspec import Struct, field
 
 from . import builder
 from .composer import MAX_DEPTH, TooDeep, compose
@@ -34,8 +34,7 @@ _OTHER_ENCODINGS: Final = (
 )
 
 
-@dataclass(slots=True)
-class Document:
+class Document(Struct):
     """One file.
 
     path      where it came from, or None.

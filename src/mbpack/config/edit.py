@@ -8,8 +8,9 @@ about anchors, aliases and merge keys: a change there is made when it turns out 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mbpack.config import splices
 from mbpack.config.document import Document, Item, parse
@@ -25,8 +26,7 @@ class CannotEdit(Exception):
     """This change cannot be made by machine; the message is one line and says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
+class Edited(Struct, frozen=True):
     """A document after one change, and the splices that made it, step by step (places in the text before each step)."""
 
     document: Document

@@ -10,17 +10,17 @@ Lengths are in tokens as the model sees them (a stored sample has one token more
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import reduce
 from math import gcd
 from typing import Any
+
+from msgspec import Struct, field
 
 from mbpack.config.settings import Unknown
 from mbpack.facts.artifacts import ROW_COUNT_KEYS
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """One file of packed rows, as its footer tells. ``problem`` says why it could not be read."""
 
     path: str
@@ -31,8 +31,7 @@ class Shard:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RowStatistics:
+class RowStatistics(Struct, frozen=True):
     """What a scan over all rows of one split found."""
 
     rows: int = 0
@@ -86,8 +85,7 @@ class RowStatistics:
         return tuple(sorted(length for length in self.lengths if length % multiple)[:most])
 
 
-@dataclass(frozen=True, slots=True)
-class Packs:
+class Packs(Struct, frozen=True):
     """Packed rows of one split (``training`` or ``validation``).
 
     ``path`` is what the run will open: a file, a directory or a pattern. ``explicit`` says that the configuration names
@@ -115,8 +113,7 @@ class Packs:
         return not self.shards
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(Struct, frozen=True):
     """The packing metadata file. ``entries`` is None when it is not one JSON list of objects; ``problem`` says why."""
 
     path: str
@@ -139,8 +136,7 @@ class Metadata:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class RawData:
+class RawData(Struct, frozen=True):
     """The JSONL files a run packs from. ``lines`` and ``mean_tokens`` are None where nobody counted."""
 
     root: str
@@ -152,8 +148,7 @@ class RawData:
     modified: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPacks:
+class PlannedPacks(Struct, frozen=True):
     """What packing will give: packed rows and mean samples in one; up to 0.5 the count can differ by about 0.1%."""
 
     packs: int
@@ -161,8 +156,7 @@ class PlannedPacks:
     exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Everything that was looked at. None means that nobody looked."""
 
     packs: Mapping[str, Packs] = field(default_factory=dict)

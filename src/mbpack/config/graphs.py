@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from mbpack.config.settings import Object
 from mbpack.facts.releases import R05, R06
@@ -18,8 +19,7 @@ MODULE_NAMES = frozenset({"attn", "mlp", "moe", "moe_router", "moe_preprocess", 
 LEGACY_NAMES = frozenset({"full_iteration", "full_iteration_inference"})
 
 
-@dataclass(frozen=True, slots=True)
-class Graphs:
+class Graphs(Struct, frozen=True):
     """``impl`` and the raw values as they are set; ``modules`` as Megatron-Core will hold them (empty: whole layer).
 
     ``full_iteration`` is Bridge's own test, made before Megatron-Core migrates old spellings; ``core_impl`` is the

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from .scalars import MISSING, Interpolation, Missing, shorten
 
@@ -25,8 +26,7 @@ MAX_ODD_CHARS: Final = 2000
 Get = Callable[[str], Any]
 
 
-@dataclass(slots=True, frozen=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """What a text with interpolations stands for.
 
     kind    "value": `value` is it (`likely`: unless an environment variable that is not known here says otherwise);
@@ -106,8 +106,10 @@ def grammar_error(text: str) -> str | None:
     if is_usual(text) or len(text) > MAX_ODD_CHARS:
         return None
     from omegaconf.errors import GrammarParseError
-    from omegaconf.grammar_parser import parse
+    from omegaconf.grammar_parser import SIMPLE_INTERPOLATION_PATTERN, parse
 
+    if SIMPLE_INTERPOLATION_PATTERN.match(text):  # upstream's short cut lets a few through that its grammar would not
+        return None
     try:
         parse(text)
     except GrammarParseError:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from .scalars import MISSING, Interpolation
 
@@ -13,8 +14,7 @@ LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 """What ends a line in YAML 1.1."""
 
 
-@dataclass(slots=True, frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """A place in a text. Lines and columns count from 1, columns in characters; `end_column` is the column after the
     last character. `start` and `end` are character offsets into the text, `end` exclusive."""
 
@@ -125,8 +125,7 @@ def node_end(node: Any) -> Any:
     return node.end_mark
 
 
-@dataclass(slots=True, frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something wrong with the file as YAML. `fatal`: OmegaConf refuses the file because of it."""
 
     kind: str

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from .document import Document
 from .interpolation import grammar_error, primitive
@@ -35,8 +36,7 @@ _USUAL: Final = re.compile(
 _SIGN: Final = re.compile(r"\+\+|\+|~|")
 
 
-@dataclass(slots=True, frozen=True)
-class Override:
+class Override(Struct, frozen=True):
     """One argument.
 
     op     "set" (``key=v``: the key must exist), "add" (``+key=v``: it must not, unless the value is a list or a
@@ -55,8 +55,7 @@ class Override:
     given: bool = True
 
 
-@dataclass(slots=True, frozen=True)
-class OverrideProblem:
+class OverrideProblem(Struct, frozen=True):
     """An argument that upstream refuses. `kind`: "syntax", "sweep", "group", "interpolation" or "key"."""
 
     kind: str

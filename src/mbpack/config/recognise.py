@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from .document import Document
 from .items import Item, Span
@@ -21,8 +22,7 @@ _SHARED: Final = frozenset({"checkpoint", "dataset", "logger", "model", "optimiz
 """Sections whose names other programs use as well."""
 
 
-@dataclass(slots=True, frozen=True)
-class Recognition:
+class Recognition(Struct, frozen=True):
     """What a file is.
 
     kind     "complete": a whole configuration (``_target_`` of the container at the top); "override": a part of one;
@@ -43,8 +43,7 @@ class Recognition:
         return self.kind in {"complete", "override", "empty"}
 
 
-@dataclass(slots=True, frozen=True)
-class _Format:
+class _Format(Struct, frozen=True):
     """A kind of file. `marks`: of each group at least one key must stand at the top (dots lead inside)."""
 
     name: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mbpack.config.context import ContextError
 from mbpack.config.run import Run
@@ -24,8 +25,7 @@ _CONSEQUENCES = {"rejected": 0, "silent": 1, "crash": 2, "ignored": 3, "waste": 
 _SEVERITIES = {"error": 0, "warning": 1, "info": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Which rules to run: by code, slug or topic; empty means all."""
 
     select: tuple[str, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mbpack.config.evidence import Evidence, PlannedPacks
 from mbpack.config.in_effect import pack_size, pad_multiple, sample_limit

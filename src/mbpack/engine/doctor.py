@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mbpack.config.assemble import build_run
 from mbpack.config.context import Context, ContextError, ContextProblem, Given, resolve_context
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
     from mbpack.config.shell import Launch
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What to examine and under which circumstances.
 
     ``documents`` are the files, lowest layer first. ``launch`` is a launch command, ``script`` the file it stands in.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mbpack.config.context import Context, Given, resolve_context
 from mbpack.config.document import Document, parse
@@ -58,8 +60,7 @@ _CONTAINERS = {True: "GPTSFTDatasetConfig", False: "FinetuningDatasetConfig"}
 Progress = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Looking:
+class Looking(Struct, frozen=True):
     """How to look: the end-of-sequence token (None to find it), whether pickles may be loaded, whom to tell."""
 
     eos: int | None = None
@@ -67,8 +68,7 @@ class Looking:
     progress: Progress | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Intended:
+class Intended(Struct, frozen=True):
     """What the packs are meant for, as far as it was said; None is unknown."""
 
     tp: int | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mbpack.config.context import Context
 from mbpack.config.document import Document
@@ -12,8 +13,7 @@ from mbpack.facts.formulas import Derived
 from mbpack.rules.base import Finding, Rule
 
 
-@dataclass(frozen=True, slots=True)
-class NotChecked:
+class NotChecked(Struct, frozen=True):
     """A rule that could not be judged, and what would let it be."""
 
     rule: Rule
@@ -22,8 +22,7 @@ class NotChecked:
     reason: str = ""
 
 
-@dataclass(slots=True)
-class Result:
+class Result(Struct):
     """Findings, verdict, derived values and what was not checked, for one configuration."""
 
     path: str | None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mbpack.facts import attention, recipes
 from mbpack.facts.hard_blocks import DSV4_PACKED_RECIPE, HARD, OPT_OUT, blocks
@@ -20,8 +21,7 @@ TEXT, VISION, AUDIO, OMNI, DIFFUSION = "text", "vision-language", "audio", "omni
 OK, OPTED_OUT, REFUSED = "ok", "opt_out", "refuse"
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """A model family.
 
     ``modules``: last parts of the modules its recipes live in. ``classes``: beginnings of its model class names.
@@ -151,8 +151,7 @@ def family_name(module: str | None, model_class: str | None = None, hf_id: str |
 # ---------------------------------------------------------------------- what works
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(Struct, frozen=True):
     """Whether a packing mode works for a family in a release.
 
     ``verdict``: "ok", "opt_out" (no code refuses it, but upstream keeps it off or never ran it), or "refuse".
@@ -309,8 +308,7 @@ def _fine_tuned(release_name: str, name: str) -> bool:
 # ---------------------------------------------------------------------- attention
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """What context parallelism needs to know of a model; a number is None where it is not known.
 
     ``head_dim``: elements per head. ``packed_comm_types``: the ``cp_comm_type`` values packed rows can use with CP above 1

@@ -7,7 +7,8 @@ development tree); an *opt-out* is a family whose recipes keep packing off altho
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07, Release
 from mbpack.facts.schema import Schema
@@ -16,8 +17,7 @@ HARD, SILENT, OPT_OUT = "hard", "silent", "opt-out"
 OFFLINE_MODE, IN_BATCH_MODE = "offline", "in_batch"
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """One family that a packing mode does not work for.
 
     ``modules`` are the last parts of recipe modules, ``classes`` beginnings of model class names; either tells the

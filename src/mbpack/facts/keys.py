@@ -7,14 +7,14 @@ file, which is why the renames are facts of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
+
+from msgspec import Struct
 
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06, R07, Release
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(Struct, frozen=True):
     """One key (or section of keys) with another name before a release.
 
     ``old`` and ``new`` are dotted paths; ``since`` is the first release that knows the new name; ``old_works_until``

@@ -5,7 +5,7 @@ Source: ``scripts/training/run_recipe.py`` (0.3 to 0.7), ``scripts/training/setu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, Release
 
@@ -15,8 +15,7 @@ RUN_RECIPE, SUBMITTERS = "run_recipe.py", ("train.sh", "setup_experiment.py")
 PREPARERS = ("prepare_gpt_sft_packed_data.py",)
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """One option: its spellings, whether a value follows, the key it sets (None: none), its first and last release."""
 
     names: tuple[str, ...]

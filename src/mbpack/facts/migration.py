@@ -7,13 +7,13 @@ Source: ``training/config.py``, ``data/builders/``, ``data/datasets/``, ``data/p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mbpack.facts.releases import R04, R05, R06, R07, Release
 
 
-@dataclass(frozen=True, slots=True)
-class ClassChange:
+class ClassChange(Struct, frozen=True):
     """A configuration class that another one took over.
 
     ``old`` and ``new`` are import paths, ``since`` the first release with the new one. ``fields``: old field -> new path
@@ -105,8 +105,7 @@ SOURCE_FIELD, SOURCE_CLASS = "hf_dataset", "HFDatasetSourceConfig"
 ALL_WORKERS, SOME_WORKERS = -1, 16
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(Struct, frozen=True):
     """Something that a release does differently although no key shows it. ``concerns``: offline, chat, hybridep, hf,
     in_batch, launcher, evaluation, or "" for every run."""
 

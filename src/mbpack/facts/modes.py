@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mbpack.facts.releases import R03, R07, Release
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
+class Mode(Struct, frozen=True):
     """One way of packing: its name in reports and flags, where the packing happens, and its batch rule."""
 
     name: str

@@ -4,11 +4,10 @@ look at each. Our own words; the guide lacks some of what the rules know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Pitfall:
+class Pitfall(Struct, frozen=True):
     """One pitfall: its number, title, what goes wrong, and the slugs of the rules about it."""
 
     number: int

@@ -20,16 +20,16 @@ import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mbpack.facts.keys import RENAMES, path_in
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import NO_DEFAULT, Opaque, read_data, schema
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """One recipe function and the configuration it returns.
 
     `values`: canonical dotted path (0.6 names) -> value. Settings of a nested Megatron-Core config are under

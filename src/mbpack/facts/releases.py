@@ -7,11 +7,11 @@ places where two patches of one release differ ask for the patch.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Release:
+class Release(Struct, frozen=True, eq=False):
     """One release line. Ordered by time: ``R03 < R06 < NIGHTLY``; each exists once, so identity is equality."""
 
     rank: int
@@ -53,8 +53,7 @@ class UnknownReleaseError(ValueError):
     """The text names no release that mbpack knows; the message says which it does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """A release as somebody named it: the line, the patch that is meant, and the text that was written."""
 
     release: Release

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, OFFLINE
 
@@ -27,8 +28,7 @@ _ENERGON = frozenset({ENERGON.name})
 _UNIT = "tests/unit_tests"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """One pytest call.
 
     `expected`: the number of tests it selects in this release, None where it is not known. `features`: what it covers.
@@ -61,8 +61,7 @@ class Selection:
         return self.command
 
 
-@dataclass(frozen=True, slots=True)
-class _Test:
+class _Test(Struct, frozen=True):
     path: str
     keyword: str
     counts: Mapping[str, int | None]
@@ -72,8 +71,7 @@ class _Test:
     also: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(Struct, frozen=True):
     """A command of the public packing skill that is wrong in a release, and what to run there instead.
 
     `path` and `keyword` as published (for this release or for a neighbouring one whose text people keep using);

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mbpack.config.document import Document, parse
 from mbpack.fix.state import State

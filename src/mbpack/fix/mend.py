@@ -7,7 +7,9 @@ uncovers or brings with it must be mendable in the same breath, otherwise the fi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mbpack.config.edit import CannotEdit
 from mbpack.config.run import Run
@@ -25,8 +27,7 @@ MAX_CHAIN = 12
 """Most further fixes that one fix may need to be free of new errors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """A fix that was made: its finding, and the edits in the keys of the file."""
 
     finding: Finding
@@ -34,16 +35,14 @@ class Done:
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Manual:
+class Manual(Struct, frozen=True):
     """A fix that is left to the user, and why."""
 
     finding: Finding
     reason: str
 
 
-@dataclass(slots=True)
-class Mended:
+class Mended(Struct):
     """What became of a configuration."""
 
     before: Result

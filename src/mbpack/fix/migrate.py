@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mbpack.config.assemble import build_run, is_complete
 from mbpack.config.context import Context, ContextError, Given, infer_release, parse_directives, resolve_context
@@ -26,8 +28,7 @@ from mbpack.fix.summary import change
 from mbpack.rules.base import Edit
 
 
-@dataclass(slots=True)
-class Migration:
+class Migration(Struct):
     """What became of a configuration: changes made, what the user must decide, what will behave differently."""
 
     start: State

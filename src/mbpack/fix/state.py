@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mbpack.config.document import Document, Item
 from mbpack.config.edit import CannotEdit, delete_key, rename_key, set_key
@@ -13,8 +15,7 @@ from mbpack.config.spelling import override_word
 from mbpack.rules.base import Edit
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """Files (lowest layer first) and arguments on top. ``fixed_files``: the files are only read, arguments change."""
 
     documents: tuple[Document, ...]

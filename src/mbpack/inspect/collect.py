@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mbpack.config.evidence import NOTHING, Evidence, Metadata, Packs, RawData, RowStatistics, Shard
 from mbpack.config.run import Run

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mbpack.facts.artifacts import NPY_SUFFIX, PARQUET_SUFFIXES, metadata_file, read_location
 
@@ -15,8 +16,7 @@ class TargetError(ValueError):
     """A path that cannot be looked at; the message is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Packs that belong together: a path per split, the metadata file, and what the names say about them."""
 
     label: str

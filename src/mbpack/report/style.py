@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import TextIO
+
+from msgspec import Struct
 
 from mbpack.report import columns
 
@@ -16,8 +17,7 @@ _CODES = {"error": "1;31", "warning": "1;33", "info": "1;36", "bold": "1", "dim"
 _WIDTH = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """How text is painted: with ANSI colours or plainly, and how wide a line may be (columns)."""
 
     colour: bool = False

@@ -9,8 +9,9 @@ the rule; the engine then lists it under "not checked".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
+
+from msgspec import Struct
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Setting
@@ -71,8 +72,7 @@ class Fix(NamedTuple):
     safe: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One problem at one place."""
 
     rule: Rule

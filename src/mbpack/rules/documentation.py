@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mbpack.rules.base import Rule
 
@@ -12,8 +13,7 @@ HEADINGS = ("Bad", "Good", "Upstream", "Release notes")
 _FENCE = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """What ``mbpack explain`` shows of a rule: title, text, examples (YAML texts) and where upstream has it."""
 
     title: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from mbpack.facts.releases import NIGHTLY, RELEASES, Release, UnknownReleaseError, parse_version
 
@@ -19,8 +20,7 @@ class CheckoutError(ValueError):
     """A directory that cannot be used as a checkout; the message is one line: what is wrong and how to mend it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(Struct, frozen=True):
     """A checkout: its root, the version it states (None where it states none), where, and what that means to mbpack."""
 
     root: Path

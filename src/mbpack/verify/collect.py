@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from mbpack.verify.keywords import Names, matcher, names_of
 from mbpack.verify.values import Scope, Value, assigned, combinations, elements
@@ -21,8 +22,7 @@ _NO_NAMES = Scope()
 _CONSTRUCTORS = ("__init__", "__new__")
 
 
-@dataclass(frozen=True, slots=True)
-class Test:
+class Test(Struct, frozen=True):
     """One test: its node id below the file, and every name `-k` looks at."""
 
     __test__ = False
@@ -32,8 +32,7 @@ class Test:
     exact: bool = True  # whether it is known to be one test
 
 
-@dataclass(frozen=True, slots=True)
-class TestFile:
+class TestFile(Struct, frozen=True):
     """The tests of a file; ``problem`` says why they cannot be read."""
 
     __test__ = False
@@ -81,16 +80,14 @@ def _parsed(path: Path) -> ast.Module | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Fixture:
+class _Fixture(Struct, frozen=True):
     ids: tuple[str, ...]  # one per parameter; a fixture without parameters has none
     needs: tuple[str, ...]
     autouse: bool
     exact: bool
 
 
-@dataclass(slots=True)
-class _Around:
+class _Around(Struct):
     """What surrounds a function: class names, markers and parameters of the classes, names, fixtures."""
 
     names: tuple[str, ...]
@@ -102,8 +99,7 @@ class _Around:
     exact: bool = True
 
 
-@dataclass(slots=True)
-class _Module:
+class _Module(Struct):
     name: str
     tree: ast.Module
     conftests: list[ast.Module]

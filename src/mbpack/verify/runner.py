@@ -11,9 +11,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
+
+from msgspec import Struct, field
 
 from mbpack.facts.upstream_tests import Selection
 
@@ -44,8 +45,7 @@ class RunnerError(RuntimeError):
     """The command cannot be started at all; the message is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """A skipped test, the reason it gives, and whether that reason is a missing GPU."""
 
     test: str
@@ -53,8 +53,7 @@ class Skip:
     gpu: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What one run said. ``state``: passed, failed, skipped (nothing ran), timeout or broken (no result at all)."""
 
     state: str
@@ -72,8 +71,7 @@ class Outcome:
         return self.state == "passed" or (self.state == "skipped" and all(skip.gpu for skip in self.skips))
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     passed: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)

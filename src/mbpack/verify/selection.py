@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mbpack.facts.releases import Release
 from mbpack.facts.upstream_tests import Correction, Selection, commands, corrections
@@ -29,8 +30,7 @@ STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """One selection in one checkout: how many tests it selects (a lower bound unless exact), and what that means."""
 
     selection: Selection
@@ -50,8 +50,7 @@ class Checked:
         return self.state in ("ok", "more", "fewer", "uncounted")
 
 
-@dataclass(frozen=True, slots=True)
-class Corrected:
+class Corrected(Struct, frozen=True):
     """A published command that is wrong, what to run instead, and how many tests each selects (None: not looked)."""
 
     correction: Correction

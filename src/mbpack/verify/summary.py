@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mbpack import __version__
 from mbpack.facts.releases import Release
@@ -17,8 +18,7 @@ Paint = Callable[[str, str], str]
 _SHOWN_SKIPS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One selection, what the checkout says about it, and what its run said; ``left_out`` says why there was no run."""
 
     checked: Checked
@@ -38,8 +38,7 @@ class Step:
         return max(0, self.checked.found - self.outcome.passed - len(self.outcome.failures) - len(self.outcome.skips))
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Everything `verify` has to say."""
 
     release: Release

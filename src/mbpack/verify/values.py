@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
+
+from msgspec import Struct, field
 
 #: One value: its expression, or None where only its existence is known.
 Value = ast.expr | None
@@ -13,8 +14,7 @@ _WRAPPERS = {"list", "tuple", "sorted", "set", "frozenset", "enumerate", "revers
 _MAXIMUM = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Names that stand for one expression each: assigned once in the module, or in the class around."""
 
     names: Mapping[str, ast.expr] = field(default_factory=dict)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mbpack.config.shell.reader import Reader
 from mbpack.config.shell.slurm import Counts, directives, gpu_count, job_variables
@@ -41,8 +43,7 @@ class ScriptError(ValueError):
     """A launch script that cannot be read; the message is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word of the command: its text (unknown pieces as ``${shell:NAME}``), and where it is written (from 1)."""
 
     text: str
@@ -53,8 +54,7 @@ class Word:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFlag:
+class LaunchFlag(Struct, frozen=True):
     """An option of the launch command; ``value`` is None for a switch."""
 
     name: str
@@ -62,8 +62,7 @@ class LaunchFlag:
     word: Word
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchOverride:
+class LaunchOverride(Struct, frozen=True):
     """One KEY=VALUE argument, in the override grammar; an unknown value reads ``${shell:NAME}``."""
 
     word: Word
@@ -75,8 +74,7 @@ class LaunchOverride:
         return self.word.text
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One launch command.
 
     ``launcher`` is ``run_recipe`` or ``script``, None for programs that are neither (the performance scripts).
@@ -136,8 +134,7 @@ class Launch:
         yield from self.overrides
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A launch script: its launch commands in order, and its comments (line, text), which may hold directives."""
 
     path: str

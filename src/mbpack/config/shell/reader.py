@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mbpack.config.shell.expand import Expander
 from mbpack.config.shell.text import MAX_VALUE, NAME, Text, Value, joined, merged, unknown
@@ -27,8 +28,7 @@ _DECLARE = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _SETTERS = frozenset({"read", "mapfile", "readarray", "getopts", "unset"})
 
 
-@dataclass
-class _Block:
+class _Block(Struct):
     """A block that may run, may not, or runs one of several branches; ``runs`` marks one that always does."""
 
     closer: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mbpack.config.shell.text import Text, Value
 from mbpack.facts.launchers import NODE_FLAGS, PER_NODE_FLAGS, TOTAL_FLAGS
@@ -21,8 +22,7 @@ _JOB_VARIABLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Nodes, GPUs (processes) a node, and GPUs in all; None where the script does not say."""
 
     nodes: int | None = None
