@@ -79,6 +79,16 @@ class _Crowd:
             if entry < self._best[block]:
                 self._best[block] = entry
 
+    def put_youngest(self, room: int, entry: int) -> None:
+        """Add a pack that comes after all others here: every heap stays one with the entry at its end."""
+        heap = self._heaps[room]
+        if not heap:
+            self._top[room] = entry
+            block = room >> self._shift
+            if self._best[block] == _NEVER:
+                self._best[block] = entry
+        heap.append(entry)
+
     def pop(self, room: int) -> None:
         """Remove the earliest pack with exactly this room."""
         heap = self._heaps[room]
@@ -92,6 +102,12 @@ class _Crowd:
     def items(self) -> list[tuple[int, int]]:
         """All (room, entry)."""
         return [(room, entry) for room, heap in enumerate(self._heaps) for entry in heap]
+
+    def packs(self, bits: int) -> list[IntArray]:
+        """All of them as ``room << bits | samples``, room by room."""
+        np = numpy()
+        mask = (1 << bits) - 1
+        return [np.array(heap, dtype=np.int64) & mask | room << bits for room, heap in enumerate(self._heaps) if heap]
 
 
 def first_fit(order: IntArray, capacity: int, smallest: int, threshold: int, most: int) -> tuple[IntArray, IntArray]:
@@ -122,6 +138,11 @@ def first_fit(order: IntArray, capacity: int, smallest: int, threshold: int, mos
     recent = 0  # the largest of a, b, c
     opened = 0  # `d` is pack number opened - 1
 
+    alone = order > capacity - smallest  # opens a pack that nothing else fits into
+    full = order[alone].astype(np.int64)
+    if len(full):
+        order = order[~alone]
+    del alone
     for start in range(0, len(order), _CHUNK):
         for item in ((order[start : start + _CHUNK].astype(np.int64) << bits) - 1).tolist():
             if item < gate:
@@ -174,7 +195,7 @@ def first_fit(order: IntArray, capacity: int, smallest: int, threshold: int, mos
                 if a < closed:
                     done.append(a)
                 elif a < crowded:
-                    crowd.put(a >> bits, (opened - 4) << bits | a & mask)
+                    crowd.put_youngest(a >> bits, (opened - 4) << bits | a & mask)
                 else:
                     older.append(a)
                     numbers.append(opened - 4)
@@ -203,7 +224,6 @@ def first_fit(order: IntArray, capacity: int, smallest: int, threshold: int, mos
 
     done += [a, b, c, d]
     done += older
-    done += [room << bits | entry & mask for room, entry in crowd.items()]
-    packs = np.array(done, dtype=np.int64)
+    packs = np.concatenate([np.array(done, dtype=np.int64), *crowd.packs(bits), (capacity - full) << bits | 1])
     packs = packs[packs > 0]  # the four locals start as 0, which is no pack
     return packs >> bits, packs & mask
