@@ -26,6 +26,9 @@ def derived_values(run: Run) -> dict[str, Derived]:
 
 
 def _data_parallel(run: Run) -> Derived:
+    size = run.tp * run.pp * run.cp
+    if size < 0 and run.gpus % size == 0:  # what upstream computes; a rule says that it cannot be
+        return Derived(run.gpus // size, f"{run.gpus} / (TP {run.tp} x PP {run.pp} x CP {run.cp})")
     return formulas.data_parallel_size(run.gpus, run.tp, run.pp, run.cp) if run.dp else Derived(0, "")
 
 

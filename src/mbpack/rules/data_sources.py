@@ -356,6 +356,16 @@ class PretrainedCheckpoint(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         key = "checkpoint.pretrained_checkpoint"
+        if run.maybe(key) == "":
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                "checkpoint.pretrained_checkpoint is empty text: no such checkpoint exists",
+                fix=Fix("the converted base model, or null"),
+                station="section:checkpoint",
+            )
+            return
         if run.is_set("peft") and not run.is_set(key):
             yield self.finding(
                 run,

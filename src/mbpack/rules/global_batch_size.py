@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts import formulas
-from mbpack.facts.releases import NIGHTLY, R05
+from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import CRASH_DATA, REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
 MBS, GBS = "train.micro_batch_size", "train.global_batch_size"
@@ -62,7 +62,8 @@ class GbsEvalDivisible(RejectingRule):
         gbs, mbs = run.eval_gbs, run.eval_mbs
         if gbs is None or mbs is None or mbs == 0:
             return
-        unit = mbs * run.eval_dp
+        ranks = _evaluation_ranks(run)
+        unit = mbs * ranks
         if gbs % unit == 0:
             return
         inherited = run.value(EVAL_GBS) is None
@@ -73,7 +74,7 @@ class GbsEvalDivisible(RejectingRule):
             REJECTED,
             key,
             f"{'eval_global_batch_size' if not inherited else 'global_batch_size (also used for evaluation)'} {gbs} is not a "
-            f"multiple of {unit} = evaluation MBS {mbs} x DP {run.eval_dp}",
+            f"multiple of {unit} = evaluation MBS {mbs} x DP {ranks}",
             why="Evaluation splits its global batch over the data parallel ranks in whole microbatches.",
             related=(EVAL_MBS if run.value(EVAL_MBS) is not None else MBS,),
             fix=Fix(
@@ -81,6 +82,13 @@ class GbsEvalDivisible(RejectingRule):
                 set_to(run, (key, near[-1])) if near else (),
             ),
         )
+
+
+def _evaluation_ranks(run: Run) -> int:
+    """Data parallel size of the evaluation as the start-up divides; below zero where a size is (and fails only later)."""
+    cp = run.cp if run.release < R06 or run.eval_cp is None else run.eval_cp
+    size = run.tp * run.pp * cp
+    return run.gpus // size if size < 0 and run.gpus % size == 0 else run.eval_dp
 
 
 RULES: tuple[Rule, ...] = (GbsDivisible(), GbsEvalDivisible())

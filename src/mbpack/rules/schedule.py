@@ -76,15 +76,12 @@ class NumEpochs(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.is_set(EPOCHS):
             return
+        written = run.settings.written("dataset")
+        if written is not None and isinstance(written.value, str):
+            yield self._other_kind(run, "the text " + repr(written.value))
+            return
         if run.dataset is not DatasetKind.GPT_SFT:
-            yield self.finding(
-                run,
-                REJECTED,
-                EPOCHS,
-                f"num_epochs needs a GPT-SFT dataset, this one is {run.dataset.value}",
-                why="Only that dataset knows its true size; the others build as many samples as are asked for.",
-                fix=Fix("train.train_iters instead of train.num_epochs", set_to(run, (EPOCHS, None))),
-            )
+            yield self._other_kind(run, run.dataset.value)
         elif run.value("dataset.dataloader_type") != "batch":
             yield self.finding(
                 run,
@@ -113,6 +110,16 @@ class NumEpochs(RejectingRule):
                 fix=Fix("set train.global_batch_size"),
                 station="sched/num-epochs@train",
             )
+
+    def _other_kind(self, run: Run, kind: str) -> Finding:
+        return self.finding(
+            run,
+            REJECTED,
+            EPOCHS,
+            f"num_epochs needs a GPT-SFT dataset, this one is {kind}",
+            why="Only that dataset knows its true size; the others build as many samples as are asked for.",
+            fix=Fix("train.train_iters instead of train.num_epochs", set_to(run, (EPOCHS, None))),
+        )
 
 
 class Steps(RejectingRule):

@@ -58,12 +58,23 @@ class WorldDivisible(RejectingRule):
         size = tp * pp * cp
         sizes = (TP, PP, CP)
         place = next((key for key in reversed(sizes) if run.wrote(key)), CP)
-        if size <= 0:
+        if size == 0:
             yield self.finding(
                 run, REJECTED, place, f"TP {tp} x PP {pp} x CP {cp} must be positive", fix=Fix("sizes of 1 or more")
             )
             return
         gpus = run.gpus
+        if size < 0 and gpus % size == 0:
+            yield self.finding(
+                run,
+                CRASH_DATA,
+                place,
+                f"TP {tp} x PP {pp} x CP {cp} must be positive",
+                why="The division has no remainder, so the start-up goes on; process groups of that size cannot be made.",
+                related=sizes,
+                fix=Fix("sizes of 1 or more"),
+            )
+            return
         if gpus % size:
             yield self.finding(
                 run,
@@ -107,7 +118,7 @@ class EvalWorldDivisible(RejectingRule):
         if eval_cp is None:
             return
         size = run.tp * run.pp * eval_cp
-        if size <= 0 or run.gpus % size:
+        if size == 0 or run.gpus % size:
             yield self.finding(
                 run,
                 REJECTED,

@@ -25,6 +25,7 @@ from mbpack.rules.base import (
 )
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*([eE][-+]?\d+)?|\.\d+)$")
+TP = "model.tensor_model_parallel_size"
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
 
@@ -212,9 +213,12 @@ class FloatInt(RejectingRule):
         """Whether start-up computes a least common multiple of the size."""
         if run.release < R06:
             return False
-        if path.endswith("context_parallel_size"):
-            return True
-        return path.endswith("tensor_model_parallel_size") and run.maybe("model.sequence_parallel") is True
+        tp = run.maybe(TP)
+        sequence_parallel = bool(run.maybe("model.sequence_parallel")) and isinstance(tp, (int, float)) and tp > 1
+        if path.endswith("context_parallel_size"):  # a size of 1 is replaced by the whole number 1
+            size = run.maybe(path)
+            return sequence_parallel or (isinstance(size, float) and size > 1)
+        return path.endswith("tensor_model_parallel_size") and sequence_parallel
 
 
 class EnumString(Rule):
@@ -243,13 +247,33 @@ class EnumString(Rule):
                 )
 
 
-class DtypeString(Rule):
+class DtypeString(RejectingRule):
     """A dtype name that the release does not convert stays text.
 
-    0.3 knows only the long names (`torch.bfloat16`); from 0.4 on `bf16` and `bfloat16` work too.
+    0.3 knows only the long names (`torch.bfloat16`); from 0.4 on `bf16` and `bfloat16` work too, and the model's
+    `params_dtype` and `pipeline_dtype` must be a name that is known there, unless mixed precision writes its own over
+    them.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script
+    _target_: megatron.bridge.training.config.ConfigContainer
+    model: {_target_: megatron.bridge.models.gpt_provider.GPTModelProvider, params_dtype: half}
+    ```
+
+    ## Upstream
+    - 0.4 to 0.7: `models/transformer_config.py`, `_resolve_string_fields` (ValueError for an unknown name)
     """
 
     code, slug = "CFG116", "cfg/dtype-string"
+
+    #: What the model's two fields take from 0.4 on; a whole file may also name any dtype of torch as an object.
+    MODEL = ("params_dtype", "pipeline_dtype")
+    NAMES = frozenset(
+        "fp32 float32 32 32-true fp16 float16 16 16-mixed bf16 bfloat16 bf16-mixed fp8 float8_e4m3fn float8_e5m2 "
+        "torch.fp32 torch.float32 torch.fp16 torch.float16 torch.bf16 torch.bfloat16 torch.fp8 torch.float8_e4m3fn "
+        "torch.float8_e5m2".split()
+    )
 
     LONG = frozenset(
         f"torch.{name}" for name in "float16 bfloat16 float32 float64 half float double int8 int16 int32 int64 uint8".split()
@@ -262,7 +286,17 @@ class DtypeString(Rule):
             if "torch.dtype" not in written.kinds or not isinstance(value, str) or isinstance(value, Interpolation):
                 continue
             known = value in self.LONG or (run.release > R03 and value in self.SHORT)
-            if not known:
+            if self._refused(run, written.path, value):
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    written.path,
+                    f"{written.path}: {value!r} is not a dtype {run.release} knows",
+                    setting=written.setting,
+                    fix=Fix("torch.bfloat16", (Edit("set", written.path, "torch.bfloat16"),)),
+                    station="section:model",
+                )
+            elif not known:
                 yield self.finding(
                     run,
                     IGNORED.as_warning(),
@@ -271,6 +305,16 @@ class DtypeString(Rule):
                     setting=written.setting,
                     fix=Fix("torch.bfloat16", (Edit("set", written.path, "torch.bfloat16"),)),
                 )
+
+    @classmethod
+    def _refused(cls, run: Run, path: str, value: str) -> bool:
+        """Whether the model's own finalization looks the name up in vain."""
+        section, _, name = path.rpartition(".")
+        if run.release <= R03 or section not in ("model", "model.transformer") or name not in cls.MODEL:
+            return False
+        if value in cls.NAMES or (run.complete and value.startswith("torch.")):
+            return False
+        return run.value("mixed_precision") is None
 
 
 class EnvVars(RejectingRule):
