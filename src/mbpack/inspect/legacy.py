@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tokenize
 from typing import Any
 
 from mbpack.config.evidence import Shard
@@ -25,9 +26,13 @@ def read_shard(path: str) -> Shard:
     try:
         modified = os.stat(path).st_mtime
         shape = _shape(path)
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
+    except (OSError, *_DAMAGED) as error:
         return Shard(path, modified=modified, problem=one_line(error))
     return Shard(path, rows=int(shape[0]) if len(shape) == 1 else 1, modified=modified)
+
+
+#: What reading a header raises that is damaged: it is evaluated as a Python literal.
+_DAMAGED = (ValueError, EOFError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError)
 
 
 def _shape(path: str) -> tuple[int, ...]:

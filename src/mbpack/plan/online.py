@@ -172,7 +172,7 @@ def in_batch(histogram: Histogram, row_cap: int, mbs: int, gbs: int, dp: int, mu
         multiple,
         efficiency,
         imbalance,
-        efficiency.value / imbalance.value,
+        efficiency.value / imbalance.value if imbalance.value else 0.0,  # rows without a token have no time to lose
         int(np.percentile(widths, 50)),
         int(np.percentile(widths, 99)),
         mbs * longest,
