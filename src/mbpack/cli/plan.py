@@ -102,6 +102,9 @@ def plan(
     except PlanError as error:
         print(f"mbpack plan: {error}", file=sys.stderr)
         return 2
+    except MemoryError:  # a histogram is small however many rows it stands for
+        print("mbpack plan: not enough memory for so many rows; plan with a sample of them", file=sys.stderr)
+        return 2
     return 0
 
 
