@@ -82,12 +82,16 @@ def load_recipes(release: str) -> dict[str, Any]:
     """Recipe name -> main values, of the recipes that build without a network.
 
     Left out are those that are refused unchanged for a reason without a rule: the shapes are then too far from the real model's.
+    Building them all takes a minute or two, so the list is kept beside the packages until these tools change.
     """
     arguments, env = environments.command(release, "recipes")
-    done = subprocess.run(arguments, env=env, capture_output=True, text=True)
-    if done.returncode:
-        raise WorkerFailed(f"listing the recipes of {release} failed: {done.stderr[-800:]}")
-    return {name: values for name, values in json.loads(done.stdout).items() if _usable(values)}
+    kept = environments.folder() / f"recipes-{release}-{environments.digest()}.json"
+    if not kept.exists():
+        done = subprocess.run(arguments, env=env, capture_output=True, text=True)
+        if done.returncode:
+            raise WorkerFailed(f"listing the recipes of {release} failed: {done.stderr[-800:]}")
+        kept.write_text(done.stdout)
+    return {name: values for name, values in json.loads(kept.read_text()).items() if _usable(values)}
 
 
 def _usable(values: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ release needs them, older libraries. Installed from the package index alone.
 from __future__ import annotations
 
 import email.parser
+import hashlib
 import os
 import re
 import subprocess
@@ -87,6 +88,12 @@ def available(root: Path | None = None) -> list[str]:
             continue
         found.append(release)
     return found
+
+
+def digest() -> str:
+    """A mark of what runs inside the environments: it changes with every change of these tools."""
+    parts = (HERE / name for name in ("worker.py", "standins.py", "offline_hub.py", "hub.tsv"))
+    return hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()[:12]
 
 
 def command(release: str, action: str, gpu: str = "H100") -> tuple[list[str], dict[str, str]]:
