@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from mbpack.engine.result import Result
 from mbpack.rules.base import Rule
 from mbpack.rules.documentation import Page, page_of
 from mbpack.rules.registry import ALL_RULES
-from tests.conftest import doctor, slugs
-from tests.rules.found import doctor_with, in_text
+from tests.conftest import slugs
+from tests.rules.examples import examine_example
 
 PAGES = {rule.code: page_of(rule) for rule in ALL_RULES}
 BAD = [pytest.param(rule, text, id=f"{rule.code}-{i}") for rule in ALL_RULES for i, text in enumerate(PAGES[rule.code].bad)]
 GOOD = [pytest.param(rule, text, id=f"{rule.code}-{i}") for rule in ALL_RULES for i, text in enumerate(PAGES[rule.code].good)]
 
 
-def _examine(text: str) -> Result:
-    """An example about packs on disk says in a ``# found:`` comment what lies there."""
-    found = in_text(text)
-    return doctor_with(found, text) if found else doctor(text)
-
-
 @pytest.mark.parametrize(("rule", "text"), BAD)
 def test_bad_example_gives_the_finding(rule: Rule, text: str) -> None:
-    result = _examine(text)
+    result = examine_example(text)
     assert rule.slug in slugs(result), slugs(result)
     assert not result.failed_rules
 
 
 @pytest.mark.parametrize(("rule", "text"), GOOD)
 def test_good_example_does_not(rule: Rule, text: str) -> None:
-    result = _examine(text)
+    result = examine_example(text)
     assert rule.slug not in slugs(result)
     assert slugs(result, "error") == []
 

@@ -1,6 +1,6 @@
 """Named Hugging Face sources that the data builders know, with the logical splits each has (0.6, 0.7).
 
-Source: `data/sources/hf.py`.
+Source: `data/sources/hf.py`; the adapters `data/sources/hf_adapters.py`.
 """
 
 from __future__ import annotations
@@ -18,3 +18,15 @@ HF_PRESET_SPLITS: dict[str, tuple[str, ...]] = {
     "squad": ("train", "validation"),
     "tulu3": ("train",),
 }
+
+#: Adapter arguments without which a preset is refused.
+HF_PRESET_ARGUMENTS: dict[str, tuple[str, ...]] = {"llava_video_178k": ("video_root_path",)}
+
+#: Adapters that turn the rows of a source into conversations or prompts, by name.
+HF_ADAPTERS = frozenset(
+    "cord_v2 cv17 default_audio gsm8k llava_video_178k medpix openmathinstruct2 openmathinstruct2_thinking raven rdr squad "
+    "valor32k_avqa".split()
+)
+
+#: Fields of a source that its ``load_kwargs`` must not repeat.
+LOAD_FIELDS = ("name", "path", "split")

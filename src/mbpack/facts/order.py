@@ -27,6 +27,7 @@ _START = (
 _MODEL = (
     "section:model",
     "topo/sp-without-tp",
+    "pp/defer-embedding-wgrad",
     "topo/heads-divisible",
     "topo/query-groups-divisible",
     "gdn/packed",
@@ -134,6 +135,8 @@ _ENERGON = (
     "nrg/exclusive-inbatch",
     "nrg/exclusive-defer",
     "nrg/mbs",
+    "data/preprocessing@direct",
+    "data/hf-source@direct",
     "align/pad-multiple-positive",
     "nrg/do-test",
     "nrg/encoder-type",
@@ -142,6 +145,8 @@ _ENERGON = (
 )
 _GPT_SFT = (
     "data/source-exactly-one",
+    "data/hf-source",
+    "data/source-exactly-one@splits",
     "data/preprocessing",
     "batch/offline-size-positive@dataset",
     "data/hf-rewrite-explicit-paths",
@@ -205,6 +210,8 @@ _R06 = (
 _R07 = (
     *_EARLY,
     "data/source-exactly-one",
+    "data/hf-source",
+    "data/source-exactly-one@splits",
     "data/preprocessing",
     "batch/inbatch-dataloader-batch",
     "batch/offline-size-positive@dataset",

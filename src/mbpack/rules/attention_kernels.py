@@ -191,6 +191,14 @@ class TeTailPadding(Rule):
     dataset: {packed_sequence_specs: {pad_seq_to_mult: 4}}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, cp_comm_type: p2p, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
+
     ## Upstream
     - 0.5: Transformer Engine 2.16 `context_parallel.py`
     """
@@ -352,6 +360,12 @@ class FusedQkvRope(Rule):
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
     model: {fused_single_qkv_rope: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {fused_single_qkv_rope: false}
     ```
 
     ## Upstream

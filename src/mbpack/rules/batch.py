@@ -95,6 +95,18 @@ class OfflineSizePositive(RejectingRule):
     From 0.6 on a size of zero or less is refused. Up to 0.5 it means "not packed": nothing is packed and nothing is
     printed.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {offline_packing_specs: {packed_sequence_size: 0}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {offline_packing_specs: {packed_sequence_size: 4096}}
+    ```
+
     ## Upstream
     - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate`; `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
     """
@@ -210,6 +222,23 @@ class OfflineEnablePair(RejectingRule):
 class OfflineInBatchExclusive(RejectingRule):
     """Offline packing and in-batch packing exclude each other.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 recipe=llama3_8b_sft_2gpu_h100_bf16_config gpus=8 launcher=script
+    dataset: {enable_in_batch_packing: true, dataloader_type: cyclic}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=llama3_8b_sft_2gpu_h100_bf16_config gpus=8 launcher=script
+    dataset:
+      enable_in_batch_packing: true
+      enable_offline_packing: false
+      offline_packing_specs: null
+      dataloader_type: cyclic
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
+
     ## Upstream
     - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate` (0.7 also `GPTSFTDatasetConfig.validate`)
     """
@@ -238,6 +267,21 @@ class EnergonMbsMatch(RejectingRule):
 
     The value has two owners. From 0.6 on a difference is refused; up to 0.5 the loader used the dataset's value and the
     microbatch calculator the training one.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, micro_batch_size: 2}
+    train: {micro_batch_size: 1}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, micro_batch_size: 2}
+    train: {micro_batch_size: 2}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
 
     ## Upstream
     - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate`
@@ -291,6 +335,18 @@ class MbsPositive(RejectingRule):
 
     Energon datasets refuse a value of zero or less (0.6 and later); zero elsewhere is a division by zero in the
     evaluation check (0.5 and later). Everything else fails when the microbatch calculator is built.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 0}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1}
+    ```
 
     ## Upstream
     - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`

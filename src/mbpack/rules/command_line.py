@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from mbpack.config.document import MISSING
 from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.run import Run
-from mbpack.config.settings import Object, Origin, Setting, Unknown
+from mbpack.config.settings import Object, Origin, Setting, Unknown, walk
 from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, parts_in
+from mbpack.facts.schema import NO_DEFAULT
 from mbpack.facts.wrappers import is_wrapper_key
 from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
@@ -15,7 +18,8 @@ FREE = ("dataset.dataset_kwargs", "env_vars")
 
 
 def _existing(run: Run, key: tuple[str, ...]) -> str:
-    """Whether a key is in the merged tree: exists, missing, null (its owner is null), free (missing in a free mapping).
+    """Whether a key is in the merged tree: exists, missing, null (its owner is null), leaf (its owner is a single value),
+    free (missing in a free mapping).
 
     Raises:
         Unknown: the recipe that holds the owner was not named.
@@ -27,7 +31,12 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         return "exists" if key[0] in settings.schema.sections else "missing"
     owner = ".".join(key[:-1])
     if owner in FREE:
-        return "exists" if key[-1] in settings.mapping(owner) else "free"
+        held = _before(run, owner)
+        if held is None:
+            return "null"
+        return "exists" if isinstance(held, Mapping) and key[-1] in held else "free"
+    if len(key) > 2 and _existing(run, key[:-1]) == "missing":
+        return "missing"
     cls = settings.class_at(_canonical(run, owner))
     if cls is None:
         if key[0] not in settings.schema.sections:
@@ -39,14 +48,41 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
                 if key[1] not in known:
                     return "missing"
                 return "exists"
-        held = settings.find(_canonical(run, owner)).value
+        held = _before(run, owner)
         if held is None:
             return "null"
+        if isinstance(held, (str, int, float)):
+            return "leaf"
         raise Unknown(owner, () if settings.base_known else ("recipe",), "its class is not known")
     fields = settings.schema.fields(cls)
     if fields is None:
         raise Unknown(owner, (), f"the fields of {cls} are not known")
     return "exists" if key[-1] in fields else "missing"
+
+
+def _before(run: Run, path: str) -> Any:
+    """What a path holds before the arguments are applied: in the files, the recipe or as the class default.
+
+    Raises:
+        Unknown: the recipe that holds it was not named, or its class is not known.
+    """
+    settings, parts = run.settings, path.split(".")
+    for layer in settings.layers:
+        item = walk(layer.root, parts) if layer.origin is Origin.FILE else None
+        if item is not None and item.value is not MISSING:
+            return item.value
+    if not settings.base_known:
+        raise Unknown(path, ("recipe",))
+    canonical = _canonical(run, path)
+    if settings.recipe is not None and canonical in settings.recipe.values:
+        return settings.recipe.values[canonical]
+    if len(parts) == 1:
+        field = settings.schema.sections.get(path)
+    else:
+        field = (settings.schema.fields(settings.class_at(".".join(parts[:-1])) or "") or {}).get(parts[-1])
+    if field is None or field.default is NO_DEFAULT:
+        raise Unknown(path, (), "its default is not known")
+    return field.default
 
 
 def _canonical(run: Run, path: str) -> str:
@@ -91,6 +127,18 @@ class CliUnknownKey(RejectingRule):
     Hydra's struct mode refuses an unknown key. With a plus sign it is accepted and then ignored with a log line, because
     the configuration object has no such field. A plus sign on a key that exists is refused too.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # arguments: model.contxt_parallel_size=2
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # arguments: model.context_parallel_size=1
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `parse_hydra_overrides`
     """
@@ -128,6 +176,18 @@ class CliUnknownKey(RejectingRule):
                     fix=Fix("the right key", (Edit("delete", path),)),
                     station="load",
                 )
+            elif state == "leaf":
+                if entry.op not in ("set", "delete"):
+                    raise Unknown(path, (), "a single value becomes a mapping")
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD,
+                    path,
+                    f"{'.'.join(entry.key[:-1])} is a single value: the override below it is refused",
+                    setting=_setting(run, entry),
+                    fix=Fix("the right key", (Edit("delete", path),)),
+                    station="load",
+                )
             elif state == "exists" and entry.op == "add" and not isinstance(entry.value, (dict, list)):
                 yield self.finding(
                     run,
@@ -144,6 +204,18 @@ class CliRenamedKey(RejectingRule):
     """An override in the words of the other generation is refused.
 
     In a file the same key is ignored; on the command line Hydra's struct mode refuses it.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # arguments: dataset.packed_sequence_specs.packed_sequence_size=4096
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # arguments: dataset.offline_packing_specs.packed_sequence_size=4096
+    ```
 
     ## Upstream
     - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `parse_hydra_overrides`
@@ -179,6 +251,18 @@ class DatasetKwargsMerge(RejectingRule):
 
     In a file it is simply merged.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # arguments: dataset.dataset_kwargs.get_attention_mask_from_fusion=true
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # arguments: +dataset.dataset_kwargs.get_attention_mask_from_fusion=true
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `parse_hydra_overrides`
     """
@@ -207,6 +291,18 @@ class CliNestedUnderNull(RejectingRule):
 
     With a plus sign the field becomes a plain dictionary, on which the start-up fails; under `run_recipe.py` (0.6 and
     later) that dictionary is turned into specs when offline packing is on.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=glm45_air_106b_sft_config gpus=32 launcher=script
+    # arguments: dataset.offline_packing_specs.packed_sequence_size=2048
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=glm45_air_106b_sft_config gpus=32 launcher=run_recipe
+    # arguments: dataset.enable_offline_packing=true +dataset.offline_packing_specs.packed_sequence_size=2048
+    ```
 
     ## Upstream
     - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `parse_hydra_overrides`

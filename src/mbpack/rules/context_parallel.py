@@ -95,6 +95,22 @@ class AverageInCollective(RejectingRule):
 
     With a per-token loss the gradients are scaled by token counts; averaging in the collective would scale them again.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: true}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
     """
@@ -127,6 +143,22 @@ class AverageInCollective(RejectingRule):
 
 class CommTypeListLength(RejectingRule):
     """A cp_comm_type list needs one entry per layer.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, cp_comm_type: [p2p, p2p], calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, cp_comm_type: p2p, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
 
     ## Upstream
     - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
@@ -172,6 +204,23 @@ class HierarchicalSizes(RejectingRule):
     """The a2a+p2p communication needs hierarchical sizes whose product is CP.
 
     Without them the communication is silently off and every rank attends to its own piece only. 0.3 does not check.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 4, cp_comm_type: a2a+p2p, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model:
+      context_parallel_size: 4
+      tensor_model_parallel_size: 1
+      cp_comm_type: a2a+p2p
+      hierarchical_context_parallel_sizes: [2, 2]
+    ```
 
     ## Upstream
     - 0.4 to 0.7: `training/config.py`, `ConfigContainer._validate_cp_comm_type`

@@ -210,6 +210,14 @@ class ThdA2a(Rule):
     dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, cp_comm_type: p2p, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: Transformer Engine `context_parallel.py`, `attn_forward_func_with_cp`
     """
@@ -337,6 +345,12 @@ class WindowPacked(Rule):
     ```yaml
     # mbpack: bridge=0.6 recipe=gpt_oss_20b_sft_config gpus=8 launcher=script
     model: {context_parallel_size: 1, window_size: [128, 0]}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=gpt_oss_20b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 1, window_size: null}
     ```
 
     ## Upstream

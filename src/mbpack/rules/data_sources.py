@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_PRESET_SPLITS
 from mbpack.facts.releases import NIGHTLY, R04, R06
+from mbpack.rules import dataset_kwargs, hf_sources
 from mbpack.rules.base import (
     CRASH_DATA,
-    NOTE,
     REJECTED,
     REJECTED_LOAD,
-    Edit,
     Finding,
     Fix,
     RejectingRule,
@@ -27,11 +25,6 @@ ROOT, HF = "dataset.dataset_root", "dataset.hf_dataset"
 HF_ONLY = ("hf_validation_dataset", "hf_test_dataset", "hf_output_root", "hf_validation_proportion")
 SPECS = "dataset.offline_packing_specs"
 PACK_PATHS = ("packed_train_data_path", "packed_val_data_path", "packed_metadata_path")
-#: Keys of ``dataset_kwargs`` whose meaning moved to ``dataset.preprocessing`` in 0.6.
-SEMANTIC_KWARGS = frozenset(
-    "add_bos add_eos add_sep answer_only_loss chat chat_loss_mode label_key prompt_completion_config prompt_template "
-    "truncation_field truncation_method use_hf_tokenizer_chat_template".split()
-)
 
 
 class SourceExactlyOne(RejectingRule):
@@ -71,7 +64,7 @@ class SourceExactlyOne(RejectingRule):
             yield from self._hub(run)
         length = run.number("dataset.seq_length")
         if length is not None and length <= 0:
-            yield self._refuse(
+            yield self._after_sources(
                 run, "dataset.seq_length", f"dataset.seq_length must be positive, found {length}", Fix("a positive length")
             )
 
@@ -118,17 +111,17 @@ class SourceExactlyOne(RejectingRule):
     def _hub(self, run: Run) -> Iterator[Finding]:
         output = run.value("dataset.hf_output_root")
         if isinstance(output, str) and not output.strip():
-            yield self._refuse(run, "dataset.hf_output_root", "hf_output_root is empty", Fix("a path, or null"))
+            yield self._after_sources(run, "dataset.hf_output_root", "hf_output_root is empty", Fix("a path, or null"))
         share, holdout = run.number("dataset.hf_validation_proportion"), run.value("dataset.hf_validation_dataset")
         if share is not None and not 0 < share < 1:
-            yield self._refuse(
+            yield self._after_sources(
                 run,
                 "dataset.hf_validation_proportion",
                 f"hf_validation_proportion must lie between 0 and 1, found {share}",
                 Fix("0.05"),
             )
         if share is not None and holdout is not None:
-            yield self._refuse(
+            yield self._after_sources(
                 run,
                 "dataset.hf_validation_proportion",
                 "hf_validation_dataset and hf_validation_proportion are both set",
@@ -137,7 +130,7 @@ class SourceExactlyOne(RejectingRule):
         validate, test = run.flag("dataset.do_validation"), run.flag("dataset.do_test")
         splits = self._splits(run)
         if validate and holdout is None and share is None and "validation" not in splits:
-            yield self._refuse(
+            yield self._after_sources(
                 run,
                 "dataset.do_validation",
                 "the Hugging Face source has no validation split",
@@ -148,7 +141,7 @@ class SourceExactlyOne(RejectingRule):
                 (HF,),
             )
         if test and not run.is_set("dataset.hf_test_dataset") and "test" not in splits:
-            yield self._refuse(
+            yield self._after_sources(
                 run,
                 "dataset.do_test",
                 "the Hugging Face source has no test split",
@@ -156,7 +149,7 @@ class SourceExactlyOne(RejectingRule):
                 (HF,),
             )
         if not validate and (holdout is not None or share is not None):
-            yield self._refuse(
+            yield self._after_sources(
                 run,
                 "dataset.do_validation",
                 "validation settings are given while do_validation is off",
@@ -164,7 +157,7 @@ class SourceExactlyOne(RejectingRule):
                 ("dataset.hf_validation_proportion",),
             )
         if not test and run.is_set("dataset.hf_test_dataset"):
-            yield self._refuse(
+            yield self._after_sources(
                 run, "dataset.hf_test_dataset", "hf_test_dataset needs do_test: true", Fix("hf_test_dataset: null")
             )
 
@@ -181,9 +174,29 @@ class SourceExactlyOne(RejectingRule):
     def _refuse(self, run: Run, key: str, message: str, fix: Fix, related: tuple[str, ...] = ()) -> Finding:
         return self.finding(run, REJECTED, key, message, related=related, fix=fix)
 
+    def _after_sources(self, run: Run, key: str, message: str, fix: Fix, related: tuple[str, ...] = ()) -> Finding:
+        """A refusal that upstream raises only when the sources themselves are in order (``data/hf-source``)."""
+        return self.finding(run, REJECTED, key, message, related=related, fix=fix, station=f"{self.slug}@splits")
+
 
 class HfRewriteExplicitPaths(RejectingRule):
     """hf_rewrite excludes explicit pack paths.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset:
+      hf_rewrite: true
+      offline_packing_specs: {packed_train_data_path: packs/training.parquet}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset:
+      hf_rewrite: false
+      offline_packing_specs: {packed_train_data_path: packs/training.parquet}
+    ```
 
     ## Upstream
     - 0.6, 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
@@ -208,107 +221,23 @@ class HfRewriteExplicitPaths(RejectingRule):
             )
 
 
-class MaxTrainSamples(RejectingRule):
-    """max_num_samples belongs to the dataset, not to dataset_kwargs.
-
-    `dataset.max_train_samples` counts packed rows when packing is on.
-
-    ## Upstream
-    - 0.6, 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
-    - 0.3 to 0.5: the argument is passed twice when the dataset is built
-    """
-
-    code, slug = "DAT101", "data/max-train-samples"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.dataset is not DatasetKind.GPT_SFT:
-            return
-        key = "dataset.dataset_kwargs.max_num_samples"
-        if "max_num_samples" in run.settings.mapping("dataset.dataset_kwargs"):
-            yield self.finding(
-                run,
-                REJECTED if run.release >= R06 else CRASH_DATA,
-                key,
-                "dataset_kwargs.max_num_samples is not allowed; the dataset has max_train_samples",
-                fix=Fix("dataset.max_train_samples instead", (Edit("rename", key, to="dataset.max_train_samples"),)),
-            )
-        samples = run.settings.written("dataset.max_train_samples")
-        if samples is not None and samples.value is not None and run.offline:
-            yield self.finding(
-                run, NOTE, "dataset.max_train_samples", f"max_train_samples {samples.value} counts packed rows, not samples"
-            )
-
-
-class DatasetKwargsDeprecated(RejectingRule):
-    """Preprocessing keys in dataset_kwargs do not combine with dataset.preprocessing.
-
-    Every text recipe of 0.6 and later sets `preprocessing`, so the old keys are refused on it even when the file never
-    mentions preprocessing.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    dataset: {dataset_kwargs: {chat: true}}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    dataset:
-      preprocessing:
-        _target_: megatron.bridge.data.sft_processing.ChatSFTPreprocessingConfig
-        loss_mode: assistant
-    ```
-
-    ## Upstream
-    - 0.6, 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`; `data/base.py`, `validate_declarative_mapping`
-    """
-
-    code, slug = "DAT131", "data/dataset-kwargs-deprecated"
-    releases = (R06, NIGHTLY)
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.dataset is not DatasetKind.GPT_SFT:
-            return
-        key = "dataset.dataset_kwargs"
-        kwargs = run.value(key)
-        if kwargs is not None and not isinstance(kwargs, (dict, Object)):
-            yield self.finding(run, REJECTED, key, f"dataset_kwargs must be a mapping, found {kwargs!r}", fix=Fix("a mapping"))
-            return
-        old = sorted(SEMANTIC_KWARGS & run.settings.mapping(key).keys())
-        if not old:
-            return
-        chat = any(name.startswith(("chat", "use_hf")) for name in old)
-        kind = "ChatSFTPreprocessingConfig" if chat else "PromptCompletionSFTPreprocessingConfig"
-        place = f"{key}.{old[0]}"
-        if run.is_set("dataset.preprocessing"):
-            yield self.finding(
-                run,
-                REJECTED,
-                place,
-                f"{words(old)} in dataset_kwargs cannot be combined with dataset.preprocessing",
-                why="" if run.wrote("dataset.preprocessing") else "The recipe sets preprocessing.",
-                related=("dataset.preprocessing",),
-                fix=Fix(
-                    f"dataset.preprocessing with _target_ {kind}, or preprocessing: null beside the old keys",
-                    set_to(run, ("dataset.preprocessing", None)),
-                ),
-            )
-        else:
-            yield self.finding(
-                run,
-                NOTE.as_warning()._replace(when="validate"),
-                place,
-                f"{words(old)} in dataset_kwargs are deprecated from 0.6 on",
-                fix=Fix(f"dataset.preprocessing with _target_ {kind}"),
-            )
-
-
 class PathSuffix(RejectingRule):
     """Explicit pack paths must have the suffix the release reads.
 
     0.3 reads `.npy` only. Later releases read parquet files, directories and globs; whether they exist only the machine
     that trains can tell.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.3 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {packed_sequence_specs: {packed_train_data_path: packs/training.parquet}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.3 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {packed_sequence_specs: {packed_train_data_path: packs/training_4096.npy}}
+    ```
 
     ## Upstream
     - 0.3 to 0.5: `data/datasets/packed_sequence.py`, 0.6 and 0.7: `data/packing/config.py`, `PackedSequenceSpecs.__post_init__`
@@ -348,6 +277,19 @@ class PathSuffix(RejectingRule):
 class PretrainedCheckpoint(RejectingRule):
     """PEFT needs the checkpoint of the base model.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    checkpoint: {pretrained_checkpoint: checkpoints/llama3-8b}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
     """
@@ -380,9 +322,9 @@ class PretrainedCheckpoint(RejectingRule):
 
 RULES: tuple[Rule, ...] = (
     SourceExactlyOne(),
+    *hf_sources.RULES,
     HfRewriteExplicitPaths(),
-    MaxTrainSamples(),
-    DatasetKwargsDeprecated(),
+    *dataset_kwargs.RULES,
     PathSuffix(),
     PretrainedCheckpoint(),
 )

@@ -15,6 +15,19 @@ class DuplicateKey(RejectingRule):
 
     Plain YAML parsers let the last one win; OmegaConf refuses the file.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1}
+    train: {global_batch_size: 8}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1, global_batch_size: 8}
+    ```
+
     ## Upstream
     - all releases: OmegaConf's loader (ConstructorError)
     """
@@ -30,6 +43,18 @@ class Unreadable(RejectingRule):
 
     Not valid YAML, not UTF-8, several documents in one file, or a list where a mapping is needed.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1, global_batch_size: 8
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1, global_batch_size: 8}
+    ```
+
     ## Upstream
     - all releases: OmegaConf's loader
     """
@@ -41,7 +66,21 @@ class Unreadable(RejectingRule):
 
 
 class YamlNote(Rule):
-    """Something about the file's YAML that is allowed and rarely meant."""
+    """Something about the file's YAML that is allowed and rarely meant.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # A forgotten name: YAML reads the key as a number
+    2: 4096
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1}
+    ```
+    """
 
     code, slug = "CFG124", "cfg/yaml-note"
 

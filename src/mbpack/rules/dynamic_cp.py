@@ -245,6 +245,18 @@ class DynamicAlignment(Rule):
       context_parallel_size: 4
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=nightly gpus=16 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model:
+      dynamic_context_parallel: false
+      tensor_model_parallel_size: 2
+      sequence_parallel: true
+      pipeline_model_parallel_size: 1
+      context_parallel_size: 4
+    ```
+
     ## Upstream
     - nightly (documented): Megatron-Core's dynamic context parallel scheduler
     """

@@ -182,6 +182,16 @@ class ExclusiveDefer(RejectingRule):
     dataset: {path: data/energon, packing_buffer_size: 16, defer_in_batch_packing_to_step: true}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: 16, micro_batch_size: 1}
+    train: {micro_batch_size: 1}
+    model: {calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
+
     ## Upstream
     - 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
     """

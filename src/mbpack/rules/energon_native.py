@@ -160,6 +160,16 @@ class NativeMtp(Rule):
     ddp: {average_in_collective: false}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: 16, micro_batch_size: 1}
+    train: {micro_batch_size: 1}
+    model: {mtp_num_layers: null, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
+
     ## Upstream
     - 0.7 of 2026-08-10 to 2026-09-07: `training/config.py`, `ConfigContainer.validate`; removed afterwards
     """
@@ -237,6 +247,16 @@ class NativeDistTrain(RejectingRule):
     train: {micro_batch_size: 1}
     model: {calculate_per_token_loss: true, dist_train: {use_dist_train: true}}
     ddp: {average_in_collective: false}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: 16, micro_batch_size: 1}
+    train: {micro_batch_size: 1}
+    model: {calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
     ```
 
     ## Upstream

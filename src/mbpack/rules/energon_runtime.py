@@ -100,6 +100,16 @@ class BufferUnset(Rule):
     dataset: {path: data/energon, packing_buffer_size: null}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: 16, micro_batch_size: 1}
+    train: {micro_batch_size: 1}
+    model: {calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
+
     ## Upstream
     - 0.7: Energon calls the packing hooks of the task encoder only with a buffer size
     """
@@ -184,6 +194,13 @@ class CountsArePacks(Rule):
     train: {micro_batch_size: 1}
     model: {calculate_per_token_loss: true}
     ddp: {average_in_collective: false}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: null}
     checkpoint: {pretrained_checkpoint: ckpt/base}
     ```
 
@@ -301,6 +318,13 @@ class EnergonExhaustion(Rule):
     train: {micro_batch_size: 1}
     model: {calculate_per_token_loss: true}
     ddp: {average_in_collective: false}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, packing_buffer_size: null}
     checkpoint: {pretrained_checkpoint: ckpt/base}
     ```
 

@@ -109,6 +109,20 @@ class HybridEpWidth(Rule):
       dataset_kwargs: {pad_to_max_length: true}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
+    model:
+      seq_length: 2048
+      moe_token_dispatcher_type: flex
+      moe_flex_dispatcher_backend: hybridep
+      expert_model_parallel_size: 8
+    dataset:
+      seq_length: 2048
+      offline_packing_specs: {packed_sequence_size: 2048}
+      dataset_kwargs: {pad_to_max_length: true}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: Megatron-Core `fused_a2a.py` and `token_dispatcher.py` (64 in eager runs; 128 is the kernel's chunk)
     """

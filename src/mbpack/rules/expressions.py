@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.document import MISSING, Interpolation, Item, walk
 from mbpack.config.run import Run
 from mbpack.config.settings import Setting, Unknown
-from mbpack.config.written import written_values
+from mbpack.config.written import written_texts
 from mbpack.facts.order import position
 from mbpack.rules.base import CRASH_DATA, NOTE, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
@@ -16,13 +16,25 @@ class OcEnv(RejectingRule):
     """An environment variable in a numeric setting arrives as text.
 
     `${oc.env:X,8}` is the text "8". Use `${oc.decode:${oc.env:X,8}}` or a literal.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: "${oc.env:GLOBAL_BATCH,8}"}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: "${oc.decode:${oc.env:GLOBAL_BATCH,8}}"}
+    ```
     """
 
     code, slug = "CFG114", "cfg/oc-env"
     late = True
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for written in written_values(run):
+        for written in written_texts(run):
             value = written.item.value
             if not isinstance(value, Interpolation) or "${oc.env:" not in str(value) or value.startswith("${oc.decode:"):
                 continue
@@ -53,6 +65,18 @@ class UnresolvedReference(RejectingRule):
     """An expression that refers to a key nobody has.
 
     The merged configuration cannot be resolved, and the start-up stops while it reads the file.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {seq_length: "${data.seq_length}"}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {seq_length: "${dataset.seq_length}"}
+    ```
 
     ## Upstream
     - 0.3 to 0.7: `training/utils/omegaconf_utils.py`, `process_config_with_overrides` (InterpolationKeyError)
@@ -89,6 +113,19 @@ class MissingToken(RejectingRule):
     """The marker ??? holds no value.
 
     In an override it changes nothing: the recipe's value stays. A complete file with it is refused.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train:
+      global_batch_size: ???
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
     """
 
     code, slug = "CFG108", "cfg/missing-token"
@@ -96,6 +133,8 @@ class MissingToken(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         for layer in reversed(run.settings.layers):
+            if "???" not in layer.document.text:
+                continue
             for path, item in _missing(layer.root, ""):
                 yield self.finding(
                     run,

@@ -196,6 +196,13 @@ class DiffusionGemma(RejectingRule):
     dataset: {enable_offline_packing: true}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    model: {_target_: megatron.bridge.models.gemma.diffusion_gemma_provider.DiffusionGemmaModelProvider}
+    dataset: {enable_offline_packing: false, offline_packing_specs: null}
+    ```
+
     ## Upstream
     - nightly (documented): `training/config.py`, `ConfigContainer.validate`
     """

@@ -41,6 +41,12 @@ class OnlineMamba(OnlineRule):
     dataset: {enable_global_batch_packing: true}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=nemotronh_8b_sft_config gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: false}
+    ```
+
     ## Upstream
     - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
     """
@@ -252,6 +258,13 @@ class OnlineAlignment(OnlineNote):
     model: {tensor_model_parallel_size: 2, sequence_parallel: true, context_parallel_size: 2}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {tensor_model_parallel_size: 1, sequence_parallel: false, context_parallel_size: 1}
+    ```
+
     ## Upstream
     - 0.7 (documented): Megatron-Core's sequence packing scheduler
     """
@@ -350,6 +363,12 @@ class VariableMicrobatches(OnlineNote):
     ```yaml
     # mbpack: bridge=0.7 gpus=8 launcher=script
     dataset: {enable_global_batch_packing: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: false}
     ```
 
     ## Upstream

@@ -19,6 +19,18 @@ class GbsDivisible(Rule):
     Nothing checks it at validation (from 0.5 on the evaluation batch, which defaults to the training batch, is checked
     there); the microbatch calculator asserts it when training starts.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1, global_batch_size: 10}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1, global_batch_size: 12}
+    ```
+
     ## Upstream
     - all releases: Megatron-Core `num_microbatches_calculator.py`
     """
@@ -50,6 +62,18 @@ class GbsEvalDivisible(RejectingRule):
     """The evaluation batch must be a multiple of its micro batch x data parallel size.
 
     Both evaluation sizes default to the training ones, so a training batch that does not divide is refused here first.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    validation: {eval_global_batch_size: 10}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    validation: {eval_global_batch_size: 12}
+    ```
 
     ## Upstream
     - 0.5 to 0.7: `training/config.py`, `ConfigContainer.validate`

@@ -168,6 +168,12 @@ class NoneClearsScope(Rule):
     model: {cuda_graph_impl: none, cuda_graph_scope: [mlp]}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {cuda_graph_impl: none}
+    ```
+
     ## Upstream
     - 0.4 to 0.7: `training/config.py`, `ConfigContainer.validate`
     """
@@ -202,6 +208,17 @@ class ScopeKeyRename(Rule):
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
     model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [mlp], use_te_rng_tracker: true}
+    dataset: {dataset_kwargs: {pad_to_max_length: true}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model:
+      cuda_graph_impl: transformer_engine
+      cuda_graph_modules: [mlp]
+      cuda_graph_scope: null
+      use_te_rng_tracker: true
     dataset: {dataset_kwargs: {pad_to_max_length: true}}
     ```
 

@@ -13,6 +13,23 @@ from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule,
 class CpuOffload(RejectingRule):
     """CUDA graphs exclude CPU offloading.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model:
+      cpu_offloading: true
+      cpu_offloading_num_layers: 16
+      cuda_graph_impl: transformer_engine
+      cuda_graph_scope: [mlp]
+      use_te_rng_tracker: true
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {cpu_offloading: true, cpu_offloading_num_layers: 16, cuda_graph_impl: none}
+    ```
+
     ## Upstream
     - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
     """
@@ -54,6 +71,20 @@ class CpuOffload(RejectingRule):
 class MlpScopeNeedsDense(RejectingRule):
     """The mlp scope needs dense layers.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [mlp], use_te_rng_tracker: true}
+    dataset: {dataset_kwargs: {pad_to_max_length: true}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [mlp], use_te_rng_tracker: true}
+    dataset: {dataset_kwargs: {pad_to_max_length: true}}
+    ```
+
     ## Upstream
     - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
     """
@@ -90,6 +121,22 @@ _OF_EXPERTS = frozenset({"moe", "moe_router", "moe_preprocess"})
 
 class MoeScopeCombinations(RejectingRule):
     """Capture scopes of expert layers have to fit each other and the model.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [moe_preprocess], use_te_rng_tracker: true}
+    dataset: {dataset_kwargs: {pad_to_max_length: true}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_pretrain_config gpus=16 launcher=script
+    model:
+      cuda_graph_impl: transformer_engine
+      cuda_graph_scope: [moe_router, moe_preprocess]
+      use_te_rng_tracker: true
+    ```
 
     ## Upstream
     - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`

@@ -28,6 +28,20 @@ class InBatchMbsGtOne(RejectingRule):
 
     It concatenates the rows of one microbatch; with one row there is nothing to concatenate.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    dataset: {enable_in_batch_packing: true}
+    train: {micro_batch_size: 1}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    dataset: {enable_in_batch_packing: true}
+    train: {micro_batch_size: 2}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
     """
@@ -66,6 +80,20 @@ class InBatchDataloaderBatch(RejectingRule):
     The `batch` loader hands the collate function a whole global batch per rank, which is then packed into one row that
     cannot be split into microbatches. GPT-SFT in-batch packing (0.7) refuses it; Direct-HF fails at the first step, and
     with a single microbatch ignores micro_batch_size.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    dataset: {enable_in_batch_packing: true, dataloader_type: batch}
+    train: {micro_batch_size: 2}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    dataset: {enable_in_batch_packing: true, dataloader_type: cyclic}
+    train: {micro_batch_size: 2}
+    ```
 
     ## Upstream
     - 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
@@ -108,6 +136,23 @@ class InBatchDataloaderBatch(RejectingRule):
 
 class GptSftInBatchExtra(RejectingRule):
     """What GPT-SFT in-batch packing (0.7) does not combine with.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 recipe=llama3_8b_sft_2gpu_h100_bf16_config gpus=8 launcher=script
+    dataset: {dataset_kwargs: {enable_in_batch_packing: true}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=llama3_8b_sft_2gpu_h100_bf16_config gpus=8 launcher=script
+    dataset:
+      enable_in_batch_packing: true
+      enable_offline_packing: false
+      offline_packing_specs: null
+      dataloader_type: cyclic
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
 
     ## Upstream
     - 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`

@@ -38,6 +38,19 @@ class UnusedIgnore(Rule):
     """An ignore directive that suppresses nothing.
 
     It hides the next finding of that rule without anybody having decided so; remove it.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # mbpack: ignore[ALN101] the packs were aligned by another program
+    train: {global_batch_size: 8}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
     """
 
     code, slug = "SUP101", "suppress/unused"
@@ -63,6 +76,19 @@ class IgnoreWithoutReason(Rule):
     """An ignore directive should say why.
 
     Whoever reads the file next needs to know whether the exception still holds.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # mbpack: ignore[ALN101]
+    train: {global_batch_size: 8}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
     """
 
     code, slug = "SUP102", "suppress/no-reason"
@@ -87,6 +113,18 @@ class UnusableDirective(Rule):
     """A directive or recipe name that cannot be used.
 
     The report goes on without it: what it would have told counts as unknown.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sfft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
     """
 
     code, slug = "SUP103", "suppress/unusable-directive"
@@ -110,6 +148,20 @@ class NotBridge(Rule):
     """The file is no Megatron-Bridge configuration.
 
     It has none of Bridge's sections; where the file of another program is recognised, the message names it.
+
+    ## Bad
+    ```yaml
+    # mbpack: gpus=8 launcher=script
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: train}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
     """
 
     code, slug = "CFG128", "cfg/not-bridge"

@@ -181,6 +181,19 @@ class WrapperKey(Rule):
 
     Bridge ignores them with a log line; the wrapper may read them. They are reported once, so that they do not drown
     real findings. A wrapper that copies only selected keys may drop packing settings.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    slurm: {nodes: 1}
+    train: {global_batch_size: 8}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
     """
 
     code, slug = "CFG121", "cfg/wrapper-key"

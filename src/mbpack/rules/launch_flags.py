@@ -35,6 +35,18 @@ class PackedSequenceFlag(RejectingRule):
     pad multiple of 1 that is wrong under context parallelism, and drop it with a preloaded dataset. From 0.6 on Hydra
     meets it as an override and stops.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6
+    # launch: torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe llama3_8b_sft_config --packed_sequence
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6
+    # launch: torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe llama3_8b_sft_config dataset.enable_offline_packing=true
+    ```
+
     ## Upstream
     - 0.3 to 0.5: `scripts/training/run_recipe.py`; 0.4, 0.5: `recipes/utils/dataset_utils.py`, `apply_dataset_override`
     - 0.6, 0.7: `scripts/training/run_recipe.py` has no such flag
@@ -83,6 +95,18 @@ class DatasetFlagUnpacks(Rule):
 
     `llm-finetune` (0.4, 0.5) is unpacked unless `--packed_sequence` is given; the text presets of 0.6 and later are
     unpacked until `dataset.enable_offline_packing=true` switches packing on again.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6
+    # launch: torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe llama3_8b_sft_config --dataset squad
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6
+    # launch: torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe llama3_8b_sft_config
+    ```
 
     ## Upstream
     - 0.4, 0.5: `recipes/utils/dataset_utils.py`, `apply_dataset_override`

@@ -116,6 +116,18 @@ class MaxSingleSequenceLength(RejectingRule):
     It limits single samples separately from the pack. A complete file is refused at load; an override by-passes the
     check and fails when a sample does not fit its pack.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {offline_packing_specs: {max_single_sequence_length: 8192}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {offline_packing_specs: {max_single_sequence_length: 2048}}
+    ```
+
     ## Upstream
     - 0.6, 0.7: `data/packing/config.py`, `PackedSequenceSpecs.__post_init__`
     """
@@ -150,6 +162,20 @@ class MaxSingleSequenceLength(RejectingRule):
 class ModelSeq2Cp(RejectingRule):
     """With context parallelism model.seq_length must be a multiple of 2 x CP.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, seq_length: 4098, calculate_per_token_loss: true}
+    dataset: {seq_length: 4098}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, seq_length: 4096, calculate_per_token_loss: true}
+    dataset: {seq_length: 4096, offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
     """
@@ -181,6 +207,21 @@ class SeqMultCollate(RejectingRule):
     """dataset.seq_length must be a multiple of the collate padding multiple.
 
     Checked for Direct-HF, Energon and mock-VLM datasets, packed or not; from 0.7 on also for GPT-SFT in-batch packing.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, seq_length: 4098, calculate_per_token_loss: true}
+    dataset: {seq_length: 4098}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, seq_length: 4096, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {seq_length: 4096}
+    ```
 
     ## Upstream
     - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate`
@@ -218,6 +259,18 @@ class PadMultNonPositive(RejectingRule):
     A complete file is refused at load. An override is accepted, and tokenisation fails; with packs already on disk the
     value is never looked at again.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 0}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 1}}
+    ```
+
     ## Upstream
     - 0.3 to 0.5: `data/datasets/packed_sequence.py`, 0.6 and 0.7: `data/packing/config.py`, `PackedSequenceSpecs.__post_init__`
     """
@@ -249,6 +302,18 @@ class PadMultNonPositive(RejectingRule):
 
 class PadMultiplePositive(RejectingRule):
     """pad_to_multiple_of and in_batch_packing_pad_to_multiple_of must be positive.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    dataset: {pad_to_multiple_of: 0}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    dataset: {pad_to_multiple_of: 128}
+    ```
 
     ## Upstream
     - 0.6, 0.7: the dataset `validate` methods in `data/builders/direct_hf_sft.py`, `energon.py`, `mock_vlm_sft.py`

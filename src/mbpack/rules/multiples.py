@@ -186,6 +186,13 @@ class UserInBatchMultiple(Rule):
     dataset: {in_batch_packing_pad_to_multiple_of: 4}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    dataset: {enable_in_batch_packing: true}
+    train: {micro_batch_size: 2}
+    ```
+
     ## Upstream
     - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate`
     """

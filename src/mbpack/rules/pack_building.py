@@ -102,6 +102,16 @@ class FingerprintRepack(Rule):
     dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # found:
+    #   training: {rows: 100}
+    #   own_directory: m_pad_seq_to_mult1_sft_000000000001
+    #   other_directories: [m_pad_seq_to_mult1_sft_000000000002]
+    dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
+    ```
+
     ## Upstream
     - 0.6, 0.7: `data/builders/gpt_sft.py`, `_packing_fingerprint`
     """
@@ -315,6 +325,12 @@ class ValidationIsPacked(Rule):
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
     validation: {eval_iters: 50}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    validation: {eval_iters: 0}
     ```
 
     ## Upstream

@@ -217,6 +217,14 @@ class EnergonEncoderKeepsLength(Rule):
     dataset: {seq_length: 16384, path: data/energon}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    model: {seq_length: 16384}
+    dataset: {seq_length: 16384, path: data/energon}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
+
     ## Upstream
     - 0.3 to 0.5: `data/energon/energon_provider.py`; the Energon recipes
     """

@@ -251,6 +251,13 @@ class PyarrowInt8(Rule):
     dataset: {offline_packing_specs: {packed_train_data_path: packs/train.parquet}}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # found: {training: {rows: 100, mask_type: int8}}
+    dataset: {offline_packing_specs: {packed_train_data_path: packs/train.parquet}}
+    ```
+
     ## Upstream
     - 0.4, 0.5: `data/datasets/packed_parquet.py`, `write_packed_parquet`
     - 0.6, 0.7: `data/packing/parquet.py`, `write_packed_parquet`

@@ -175,6 +175,14 @@ class EnergonPackLegacy(Rule):
     train: {micro_batch_size: 2}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
+    dataset: {path: data/energon, enable_in_batch_packing: true, micro_batch_size: 2}
+    train: {micro_batch_size: 2}
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    ```
+
     ## Upstream
     - 0.4, 0.5: `data/energon/energon_provider.py`, `EnergonProvider`
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
-from mbpack.rules.base import CRASH_STEP, DERIVED, SILENT, Finding, Fix, Rule, set_to
+from mbpack.rules.base import CRASH_STEP, DERIVED, REJECTED, SILENT, Finding, Fix, RejectingRule, Rule, set_to
 from mbpack.rules.lookup import is_hybrid, row_width, rows_have_one_width, step_of
 
 PP, CP = "model.pipeline_model_parallel_size", "model.context_parallel_size"
@@ -184,6 +184,13 @@ class HybridTotalTokens(Rule):
     dataset: {dataset_kwargs: {pad_to_max_length: false}}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=nemotronh_8b_sft_config gpus=8 launcher=script
+    model: {pipeline_model_parallel_size: 4}
+    dataset: {dataset_kwargs: {pad_to_max_length: true}}
+    ```
+
     ## Upstream
     - 0.5 to 0.7: `training/gpt_step.py`, `_forward_step_common`
     """
@@ -249,10 +256,67 @@ class LlavaPacked(Rule):
             )
 
 
+class DeferEmbeddingWgrad(RejectingRule):
+    """Deferring the embedding's weight gradients needs pipeline parallelism.
+
+    `defer_embedding_wgrad_compute` moves those products into the flush of the pipeline; without a pipeline there is no
+    flush, and the start-up refuses it. It also needs `gradient_accumulation_fusion` and a `wgrad_deferral_limit` of zero
+    (no limit) or more, which the `comm_overlap` section does not supply by itself.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.3 recipe=gpt3_175b_pretrain_config gpus=512 launcher=script
+    model: {pipeline_model_parallel_size: 1, virtual_pipeline_model_parallel_size: null}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.3 recipe=gpt3_175b_pretrain_config gpus=512 launcher=script
+    model: {pipeline_model_parallel_size: 8}
+    ```
+
+    ## Upstream
+    - all releases: Megatron-Core `model_parallel_config.py`, `ModelParallelConfig.__post_init__`
+    """
+
+    code, slug = "PPL108", "pp/defer-embedding-wgrad"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        overlap = run.value("comm_overlap") is not None  # the section writes its own values over the model's
+        owner = "comm_overlap" if overlap else "model"
+        key = f"{owner}.defer_embedding_wgrad_compute"
+        if not run.flag(key):
+            return
+        if run.pp == 1:
+            yield self._refuse(run, key, "needs pipeline parallelism, found pipeline parallel 1", PP)
+        fusion = "model.gradient_accumulation_fusion"
+        if run.wrote(fusion) and not run.flag(fusion):
+            yield self._refuse(run, key, "needs gradient_accumulation_fusion, which is off", fusion)
+        limit = run.number(f"{owner}.wgrad_deferral_limit")
+        if limit is None and overlap:
+            limit = -1
+        if limit is not None and limit < 0:
+            yield self._refuse(
+                run, key, f"needs a wgrad_deferral_limit of 0 or more, found {limit}", f"{owner}.wgrad_deferral_limit"
+            )
+
+    def _refuse(self, run: Run, key: str, message: str, related: str) -> Finding:
+        return self.finding(
+            run,
+            REJECTED,
+            key,
+            f"defer_embedding_wgrad_compute {message}",
+            why="The deferred products run while the pipeline is flushed.",
+            related=(related,),
+            fix=Fix("defer_embedding_wgrad_compute: false", set_to(run, (key, False)), safe=True),
+        )
+
+
 RULES: tuple[Rule, ...] = (
     MiddleStageLostMetadata(),
     CpSentinel(),
     InBatchVariableSeq(),
     HybridTotalTokens(),
     LlavaPacked(),
+    DeferEmbeddingWgrad(),
 )

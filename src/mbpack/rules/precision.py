@@ -23,6 +23,19 @@ class FsdpCheckpoint(RejectingRule):
 
     Checked only when the run saves or loads checkpoints, as recipes do.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    ddp: {use_megatron_fsdp: true}
+    checkpoint: {ckpt_format: torch_dist}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    checkpoint: {ckpt_format: torch_dist}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
     """
@@ -58,6 +71,18 @@ class FsdpCheckpoint(RejectingRule):
 class AsyncSaveFormat(RejectingRule):
     """Asynchronous saving needs a distributed checkpoint format and somewhere to save.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    checkpoint: {async_save: true, save: null}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    checkpoint: {async_save: true, save: checkpoints/run}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `CheckpointConfig.finalize` and `ConfigContainer.validate`
     """
@@ -92,6 +117,27 @@ class AsyncSaveFormat(RejectingRule):
 
 class MxFp8Reuse(RejectingRule):
     """Gathering MXFP8 parameters needs reuse_grad_buf_for_mxfp8_param_ag.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    mixed_precision:
+      _target_: megatron.bridge.training.mixed_precision.MixedPrecisionConfig
+      fp8: e4m3
+      fp8_recipe: mxfp8
+      fp8_param_gather: true
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    mixed_precision:
+      _target_: megatron.bridge.training.mixed_precision.MixedPrecisionConfig
+      fp8: e4m3
+      fp8_recipe: mxfp8
+      fp8_param_gather: true
+      reuse_grad_buf_for_mxfp8_param_ag: true
+    ```
 
     ## Upstream
     - 0.5 to 0.7: `training/config.py`, `ConfigContainer.validate`; 0.3, 0.4: `training/mixed_precision.py`, `finalize`
@@ -131,6 +177,18 @@ def _precision(run: Run) -> Any:
 class PrecisionName(RejectingRule):
     """A mixed-precision name must be one the release knows.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    mixed_precision: bf16_mixd
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    mixed_precision: bf16_mixed
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/mixed_precision.py`, `get_mixed_precision_config`
     """
@@ -160,6 +218,19 @@ class Deterministic(RejectingRule):
 
     The Llama recipes switch the fusion on. 0.3 and 0.4 also refuse flash attention. NCCL_ALGO is an environment
     variable; where `env_vars` (0.6 and later) does not set it, only the machine that trains can tell.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {deterministic_mode: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {deterministic_mode: true, cross_entropy_loss_fusion: false}
+    env_vars: {NCCL_ALGO: Ring}
+    ```
 
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `_validate_and_apply_deterministic_mode`
@@ -219,6 +290,18 @@ class Deterministic(RejectingRule):
 class NcclEpNeedsFlex(RejectingRule):
     """The ncclep backend needs the flex dispatcher.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
+    model: {moe_flex_dispatcher_backend: ncclep, moe_token_dispatcher_type: alltoall}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
+    model: {moe_flex_dispatcher_backend: ncclep, moe_token_dispatcher_type: flex}
+    ```
+
     ## Upstream
     - 0.6, 0.7: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
     """
@@ -241,6 +324,18 @@ class NcclEpNeedsFlex(RejectingRule):
 
 class AllgatherVariable(RejectingRule):
     """The allgather dispatcher excludes variable sequence lengths.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
+    model: {variable_seq_lengths: true, moe_token_dispatcher_type: allgather}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_30b_a3b_sft_config gpus=16 launcher=script
+    model: {variable_seq_lengths: true, moe_token_dispatcher_type: alltoall}
+    ```
 
     ## Upstream
     - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`

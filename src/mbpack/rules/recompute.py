@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mbpack.config.graphs import IMPL
 from mbpack.config.run import Run
+from mbpack.config.settings import Origin, Unknown
 from mbpack.facts.releases import R05
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
 
 
 class FullRecomputeMethod(RejectingRule):
     """Full activation recompute needs a method and a number of layers.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {recompute_granularity: full}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {recompute_granularity: full, recompute_method: uniform, recompute_num_layers: 1}
+    ```
 
     ## Upstream
     - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
@@ -81,6 +95,28 @@ class FullRecomputeMethod(RejectingRule):
 class FullRecomputeWithGraphs(RejectingRule):
     """Full recompute works with full-iteration graphs only.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model:
+      recompute_granularity: full
+      recompute_method: uniform
+      recompute_num_layers: 1
+      cuda_graph_impl: transformer_engine
+      cuda_graph_scope: [mlp]
+      use_te_rng_tracker: true
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model:
+      recompute_granularity: selective
+      cuda_graph_impl: transformer_engine
+      cuda_graph_scope: [mlp]
+      use_te_rng_tracker: true
+    ```
+
     ## Upstream
     - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
     """
@@ -104,4 +140,73 @@ class FullRecomputeWithGraphs(RejectingRule):
             )
 
 
-RULES: tuple[Rule, ...] = (FullRecomputeMethod(), FullRecomputeWithGraphs())
+class GraphedDropout(RejectingRule):
+    """A recomputed module inside a CUDA graph must not draw random numbers.
+
+    A graph replays the same kernels, so a dropout mask could not be drawn again for the recomputation. Selective
+    recompute of `core_attn` (its default) therefore needs `attention_dropout: 0.0` where the graph covers attention,
+    that of `mlp` or `moe` needs `hidden_dropout: 0.0`, and that of `moe` no `moe_input_jitter_eps`. A graph without
+    scopes covers the whole layer.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.4 recipe=moonlight_16b_sft_config gpus=8 launcher=script
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [attn], use_te_rng_tracker: true}
+    rng: {te_rng_tracker: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.4 recipe=moonlight_16b_pretrain_config gpus=32 launcher=script
+    model: {cuda_graph_impl: none, attention_dropout: 0.0}
+    ```
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "REC103", "recompute/graphed-dropout"
+
+    #: The value that must be off, for each recomputed module, and the capture scope that covers the module.
+    DRAWS = (
+        ("core_attn", "attn", "model.attention_dropout", 0.0),
+        ("mlp", "mlp", "model.hidden_dropout", 0.0),
+        ("moe", "moe", "model.hidden_dropout", 0.0),
+        ("moe", "moe", "model.moe_input_jitter_eps", None),
+    )
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.value("model.recompute_granularity") != "selective" or not run.graphs.enabled:
+            return
+        modules = run.value("model.recompute_modules")
+        recomputed = ("core_attn",) if modules is None else modules
+        scopes = run.graphs.modules
+        whole = not scopes or "full_iteration" in scopes or (run.release >= R05 and run.graphs.core_impl == "full_iteration")
+        said: set[str] = set()
+        for module, scope, key, off in self.DRAWS:
+            if module not in recomputed or not (whole or scope in scopes) or key in said:
+                continue
+            value = self._drawn(run, key, off)
+            if value == off:
+                continue
+            said.add(key)
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                f"{key.partition('.')[2]} {value} inside a CUDA graph excludes recompute of {module}",
+                why="The recomputation would have to draw the same random numbers again, which a replayed graph cannot.",
+                related=("model.recompute_granularity", "model.recompute_modules", run.graphs.key),
+                fix=Fix(f"{key.partition('.')[2]}: {'null' if off is None else off}", set_to(run, (key, off))),
+            )
+
+    @staticmethod
+    def _drawn(run: Run, key: str, off: float | None) -> Any:
+        """The probability; a recipe whose data leave it out may set another one than its class."""
+        recipe = run.settings.recipe
+        if recipe is not None and not recipe.complete and run.setting(key).origin is Origin.DEFAULT:
+            raise Unknown(key, (), "the recipe may set it")
+        return run.number(key, off)
+
+
+RULES: tuple[Rule, ...] = (FullRecomputeMethod(), FullRecomputeWithGraphs(), GraphedDropout())

@@ -19,6 +19,18 @@ class TrainModeExclusive(RejectingRule):
 
     Recipes set train_iters, so adding another one to a recipe also means setting train_iters to null.
 
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {num_epochs: 3}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {num_epochs: 3, train_iters: null}
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `TrainingConfig.finalize`
     """
@@ -65,6 +77,18 @@ class NumEpochs(RejectingRule):
     """num_epochs works only with GPT-SFT data and the batch dataloader.
 
     Both conditions are the very first checks of the validation.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    train: {num_epochs: 3, train_iters: null}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {num_epochs: 3, train_iters: null}
+    ```
 
     ## Upstream
     - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate` and `TrainingConfig.finalize`
@@ -127,6 +151,20 @@ class Steps(RejectingRule):
 
     Decay and warm-up given in iterations are multiplied by the global batch; max_steps (0.6 and later) may not be
     shorter than the training and belongs to iteration-based training only.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {train_iters: 1000}
+    scheduler: {max_steps: 500}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {train_iters: 1000}
+    scheduler: {max_steps: 1000}
+    ```
 
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `_validate_training_scheduler_compatibility`, `_calculate_scheduler_steps`,

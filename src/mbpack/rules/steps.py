@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mbpack.config.run import COLLATING, Run
+from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
 from mbpack.facts import hard_blocks
 from mbpack.facts.modes import OFFLINE
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
-from mbpack.rules.base import CRASH_STEP, DERIVED, NOTE, SILENT, Finding, Fix, Outcome, Rule, is_number, set_to
+from mbpack.rules import vlm_rows
+from mbpack.rules.base import CRASH_STEP, NOTE, SILENT, Finding, Fix, Outcome, Rule, is_number, set_to
 from mbpack.rules.lookup import VLM_KINDS, is_family, packing_key, row_width, splits_contiguously, step_of
 
 DEFER, IN_BATCH = "dataset.defer_in_batch_packing_to_step", "dataset.enable_in_batch_packing"
@@ -122,6 +123,15 @@ class ThdMbs(Rule):
     train: {micro_batch_size: 2}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    train: {micro_batch_size: 1}
+    ```
+
     ## Upstream
     - 0.3 to 0.5: `training/gpt_step.py`, `_partition_packed_batch_for_cp`
     - 0.6, 0.7: `training/gpt_step.py`, `_cu_seqlens_for_cp_partition`
@@ -152,8 +162,15 @@ class ArgminCpu(Rule):
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 gpus=8 launcher=script
-    dataset: {_target_: myproject.data.PackedDataset, enable_offline_packing: true}
+    dataset: {_target_: nemo.collections.packed.PackedDataset, enable_offline_packing: true}
     model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script
+    dataset: {_target_: nemo.collections.packed.PackedDataset, enable_offline_packing: true}
+    model: {context_parallel_size: 1}
     ```
 
     ## Upstream
@@ -242,57 +259,6 @@ class Qwen3VlTruncate(Rule):
         )
 
 
-class InBatchRowLength(Rule):
-    """In-batch packing stops at a row that is longer than dataset.seq_length, empty, or not padded on the right.
-
-    Whether such rows exist depends on the data. Up to 0.5 nothing checks it.
-
-    ## Upstream
-    - 0.6, 0.7: `data/packing/in_batch.py`, `build_mcore_thd_sequence_batch_from_rows`
-    """
-
-    code, slug = "VLM101", "vlm/inbatch-row-length"
-    releases = (R06, NIGHTLY)
-
-    def check(self, run: Run) -> Iterable[Finding]:
-        if run.in_batch and run.dataset in COLLATING:
-            length = run.maybe("dataset.seq_length")
-            limit = f" {length}" if length is not None else ""
-            raise Unknown("data", ("data",), f"a row longer than dataset.seq_length{limit} stops the run")
-        return ()
-
-
-class PpStaticUnpacked(Rule):
-    """Unpacked multimodal rows are padded or cut to model.seq_length under pipeline parallelism.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
-    dataset: {enable_in_batch_packing: false}
-    model: {pipeline_model_parallel_size: 2}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.5: `training/vlm_step.py`, `get_batch`
-    - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate` sets `dataset.pad_to_max_length`
-    """
-
-    code, slug = "VLM102", "vlm/pp-static-unpacked"
-    reports_unknown = False
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.pp <= 1 or run.dataset not in VLM_KINDS or run.packed:
-            return
-        yield self.finding(
-            run,
-            DERIVED,
-            PP,
-            f"with pipeline parallel {run.pp} every unpacked row is padded or cut to one length",
-            why="Pipeline stages exchange tensors of one fixed shape: model.seq_length.",
-            related=(MODEL_SEQ,),
-        )
-
-
 class DsV4Contiguous(Rule):
     """A contiguous context parallel split needs deepseek_v4_step and a width that divides by CP.
 
@@ -359,6 +325,12 @@ class FlopsInBatch(Rule):
     train: {global_batch_size: 8}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {global_batch_size: 8}
+    ```
+
     ## Upstream
     - 0.6, 0.7: `training/utils/flop_utils.py`, `accumulate_flops_metadata` sums over the samples of a row
     """
@@ -385,8 +357,7 @@ RULES: tuple[Rule, ...] = (
     ArgminCpu(),
     ThdPartitionMcore(),
     Qwen3VlTruncate(),
-    InBatchRowLength(),
-    PpStaticUnpacked(),
+    *vlm_rows.RULES,
     DsV4Contiguous(),
     FlopsInBatch(),
 )

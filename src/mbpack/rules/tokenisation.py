@@ -9,7 +9,7 @@ from mbpack.config.run import Run
 from mbpack.facts.releases import R03, R05, R06, R07
 from mbpack.facts.schema import schema
 from mbpack.rules.base import CRASH_DATA, SILENT, Finding, Fix, Outcome, Rule, set_to
-from mbpack.rules.data_sources import SEMANTIC_KWARGS
+from mbpack.rules.dataset_kwargs import SEMANTIC_KWARGS
 from mbpack.rules.pack_lookup import (
     KWARGS,
     PATHS,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mbpack.config.document import Interpolation
 from mbpack.config.run import Run
 from mbpack.config.settings import Setting, Unknown
-from mbpack.config.written import Written, written_values
+from mbpack.config.written import Written, written_texts, written_values
 from mbpack.facts.order import position
 from mbpack.facts.releases import NIGHTLY, R03, R06
 from mbpack.rules.base import (
@@ -55,7 +55,7 @@ class QuotedNumber(RejectingRule):
     late = True
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for written in written_values(run):
+        for written in written_texts(run):
             kinds = written.kinds
             if not kinds & {"int", "float"} or "str" in kinds:
                 continue
@@ -128,7 +128,7 @@ class QuotedBool(Rule):
     code, slug = "CFG112", "cfg/quoted-bool"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for written in written_values(run):
+        for written in written_texts(run):
             value = written.item.value
             if isinstance(value, str) and "bool" in written.kinds and "str" not in written.kinds:
                 yield from self._say(run, written.setting, value)
@@ -178,6 +178,14 @@ class FloatInt(RejectingRule):
     model: {context_parallel_size: 2.0, calculate_per_token_loss: true}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 2, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
+    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    ```
+
     ## Upstream
     - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate` (`math.lcm` of the sizes)
     """
@@ -225,12 +233,25 @@ class EnumString(Rule):
     """An enum given as text stays text and is not recognised.
 
     Graph scopes are the exception: Megatron-Core converts their names.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {exit_signal: SIGUSR1}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train:
+      exit_signal: {_target_: signal.Signals, _call_: true, _args_: [10]}
+    ```
     """
 
     code, slug = "CFG115", "cfg/enum-string"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for written in written_values(run):
+        for written in written_texts(run):
             kind = written.field.type
             if not kind.startswith("enum:") or "cuda_graph" in written.path or written.path.endswith(".attention_backend"):
                 continue
@@ -261,6 +282,12 @@ class DtypeString(RejectingRule):
     model: {_target_: megatron.bridge.models.gpt_provider.GPTModelProvider, params_dtype: half}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.3 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {params_dtype: torch.bfloat16}
+    ```
+
     ## Upstream
     - 0.4 to 0.7: `models/transformer_config.py`, `_resolve_string_fields` (ValueError for an unknown name)
     """
@@ -281,7 +308,7 @@ class DtypeString(RejectingRule):
     SHORT = frozenset("bf16 bfloat16 fp16 float16 half fp32 float32 float fp64 float64".split())
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for written in written_values(run):
+        for written in written_texts(run):
             value = written.item.value
             if "torch.dtype" not in written.kinds or not isinstance(value, str) or isinstance(value, Interpolation):
                 continue

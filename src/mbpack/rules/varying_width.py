@@ -38,6 +38,12 @@ class PadToMaxLengthAuto(Rule):
     model: {pipeline_model_parallel_size: 2}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    model: {pipeline_model_parallel_size: 1}
+    ```
+
     ## Upstream
     - 0.6, 0.7: `training/config.py`, `ConfigContainer.validate`
     """
@@ -195,6 +201,13 @@ class InBatchTotalLength(Rule):
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script
+    dataset: {enable_in_batch_packing: false}
     train: {micro_batch_size: 2, global_batch_size: 16}
     ```
 

@@ -1,0 +1,183 @@
+"""How CUDA graphs are spelled: implementation, scope and modules, release by release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULES, SCOPE, scope_names
+from mbpack.config.run import Run
+from mbpack.facts.releases import NIGHTLY, R05, R06
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+
+
+class LocalScoped(RejectingRule):
+    """The local graph implementation captures the full iteration only.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {cuda_graph_impl: local, cuda_graph_scope: [mlp], use_te_rng_tracker: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [mlp], use_te_rng_tracker: true}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `utils/cuda_graph.py`, `validate_cuda_graph_configuration`
+    """
+
+    code, slug = "GRA105", "graph/local-scoped"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        graphs = run.graphs
+        if graphs.impl != "local" or graphs.full_iteration:
+            return
+        inference = scope_names(run.value("model.inference_cuda_graph_scope"))
+        if not graphs.named and {"layer", "block"} & set(inference):
+            return
+        yield self.finding(
+            run,
+            REJECTED,
+            IMPL,
+            "cuda_graph_impl local captures only the full iteration from 0.6 on",
+            related=(graphs.key,),
+            fix=Fix(
+                "cuda_graph_impl: transformer_engine for scoped capture",
+                set_to(run, (IMPL, "transformer_engine")),
+            ),
+        )
+
+
+class FullIterationSpelling(RejectingRule):
+    """How full-iteration graphs are spelled depends on the release.
+
+    0.3 and 0.4 know only `local` with scope `full_iteration`. From 0.5 on `cuda_graph_impl: full_iteration` is valid and
+    then no modules may be named. An unknown implementation is refused everywhere.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.4 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {cuda_graph_impl: full_iteration, use_te_rng_tracker: true}
+    rerun_state_machine: {check_for_nan_in_loss: false}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.4 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {cuda_graph_impl: local, cuda_graph_scope: [full_iteration], use_te_rng_tracker: true}
+    rerun_state_machine: {check_for_nan_in_loss: false}
+    ```
+
+    ## Upstream
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "GRA106", "graph/full-iteration-spelling"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        impl = run.value(IMPL, "none")
+        old = run.release < R05
+        allowed = ("none", "transformer_engine", "local") + (() if old else ("full_iteration",))
+        if impl not in allowed:
+            fix = (
+                Fix(
+                    "cuda_graph_impl: local with cuda_graph_scope: [full_iteration]",
+                    set_to(run, (IMPL, "local"), (SCOPE, ["full_iteration"])),
+                    safe=True,
+                )
+                if impl == "full_iteration"
+                else Fix(f"one of {words(allowed, 'or')}")
+            )
+            yield self.finding(run, REJECTED, IMPL, f"cuda_graph_impl {impl} does not exist in {run.release}", fix=fix)
+            return
+        graphs = run.graphs
+        if old:
+            if impl == "transformer_engine" and "full_iteration" in graphs.modules:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    SCOPE,
+                    "scope full_iteration needs cuda_graph_impl local",
+                    related=(IMPL,),
+                    fix=Fix("cuda_graph_impl: local", set_to(run, (IMPL, "local")), safe=True),
+                )
+            return
+        legacy = [n for n in scope_names(graphs.scope if graphs.scope is not None else graphs.raw_modules) if n in LEGACY_NAMES]
+        if legacy and not (impl == "none" and run.release >= R06):
+            clash = impl == "transformer_engine" or (legacy[0] == "full_iteration_inference" and impl == "full_iteration")
+            if clash or len(set(legacy)) > 1:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    graphs.key,
+                    f"scope {words(set(legacy))} cannot be combined with cuda_graph_impl {impl}",
+                    related=(IMPL,),
+                    fix=Fix("cuda_graph_impl: full_iteration without modules", set_to(run, (IMPL, "full_iteration"))),
+                )
+                return
+        if graphs.core_impl == "full_iteration" and graphs.modules:
+            yield self.finding(
+                run,
+                REJECTED,
+                graphs.key,
+                f"full-iteration graphs take no modules, found {words(graphs.modules)}",
+                related=(IMPL,),
+                fix=Fix(f"{graphs.key.rpartition('.')[2]}: null", set_to(run, (graphs.key, None)), safe=True),
+            )
+
+
+class ScopeAndModules(RejectingRule):
+    """cuda_graph_scope and cuda_graph_modules cannot both be set.
+
+    Most recipes of 0.5 and later set a scope of their own, so modules alone in an override are refused on them.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_modules: [mlp], use_te_rng_tracker: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model:
+      cuda_graph_impl: transformer_engine
+      cuda_graph_modules: [mlp]
+      cuda_graph_scope: null
+      use_te_rng_tracker: true
+    ```
+
+    ## Upstream
+    - 0.5 to 0.7: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "GRA107", "graph/scope-and-modules"
+    releases = (R05, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        scope, modules = run.value(SCOPE), run.value(MODULES)
+        if scope is None or modules is None or modules in ("full", []):
+            return
+        if run.release >= R06 and run.value(IMPL, "none") == "none":
+            return  # both are cleared first
+        place = MODULES if run.wrote(MODULES) else SCOPE
+        yield self.finding(
+            run,
+            REJECTED,
+            place,
+            f"cuda_graph_scope {scope!r} and cuda_graph_modules {modules!r} are both set",
+            why="The recipe sets the scope." if not run.wrote(SCOPE) else "",
+            related=(SCOPE, MODULES),
+            fix=Fix("cuda_graph_scope: null beside the modules", set_to(run, (SCOPE, None)), safe=True),
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    LocalScoped(),
+    FullIterationSpelling(),
+    ScopeAndModules(),
+)

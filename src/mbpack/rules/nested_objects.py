@@ -1,0 +1,212 @@
+"""Objects inside a section that arrive as something else: a plain dictionary, text, a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mbpack.config.run import Run
+from mbpack.config.settings import Object
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.keys import path_in, specs_target
+from mbpack.facts.releases import R06
+from mbpack.rules.base import LAUNCHER_SETS, NOTE, REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to
+
+SPECS = "dataset.offline_packing_specs"
+
+
+class Held(NamedTuple):
+    """An object that a dataset class holds (0.6 and later), and what the start-up asks of it first.
+
+    ``switch`` is the key without which the start-up does not look; ``required`` says that null will not do either.
+    """
+
+    key: str
+    kinds: tuple[DatasetKind, ...]
+    station: str
+    switch: str = ""
+    required: bool = False
+
+
+_SFT, _DIRECT, _ENERGON = (DatasetKind.GPT_SFT,), (DatasetKind.DIRECT_HF,), (DatasetKind.ENERGON,)
+HELD = (
+    Held("dataset.hf_dataset", _SFT, "data/hf-source"),
+    Held("dataset.hf_validation_dataset", _SFT, "data/hf-source"),
+    Held("dataset.hf_test_dataset", _SFT, "data/hf-source"),
+    Held("dataset.preprocessing", _SFT, "data/preprocessing"),
+    Held("dataset.preprocessing", _DIRECT, "data/preprocessing@direct", required=True),
+    Held("dataset.source", _DIRECT, "data/hf-source@direct", required=True),
+    Held("dataset.validation_source", _DIRECT, "data/hf-source@direct", "dataset.do_validation"),
+    Held("dataset.test_source", _DIRECT, "data/hf-source@direct", "dataset.do_test"),
+    Held("dataset.task_encoder", _ENERGON, "nrg/encoder-type", required=True),
+)
+
+
+class NestedUnderNone(RejectingRule):
+    """A mapping below a null field needs a _target_.
+
+    Without one the field becomes a plain dictionary, and the start-up fails on the first attribute it asks for; so
+    does text, a number or a boolean in the place of an object. When the recipe already holds the object, the mapping is
+    merged into it and no `_target_` is needed, unless the section itself names a `_target_`: then it is made anew, and
+    all objects the recipe holds in it arrive as plain dictionaries.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=glm45_air_106b_sft_config gpus=32 launcher=script
+    dataset:
+      enable_offline_packing: true
+      offline_packing_specs: {packed_sequence_size: 2048}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=glm45_air_106b_sft_config gpus=32 launcher=script
+    dataset:
+      enable_offline_packing: true
+      offline_packing_specs:
+        _target_: megatron.bridge.data.packing.config.PackedSequenceSpecs
+        packed_sequence_size: 2048
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate` (AttributeError on a dict)
+    - 0.6, 0.7: the dataset `validate` methods, `data/sft_processing.py`, `validate_sft_preprocessing_config` (TypeError)
+    """
+
+    code, slug = "CFG104", "cfg/nested-under-none"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        yield from self._specs(run)
+        if not run.complete:
+            yield from self._remade(run)
+            yield from self._sections(run)
+        if run.release >= R06:
+            yield from self._held(run)
+
+    def _specs(self, run: Run) -> Iterator[Finding]:
+        written = run.settings.written(SPECS)
+        if written is None or written.value is None or run.settings.target_at(SPECS) is not None:
+            return
+        target = specs_target(run.release)
+        path = path_in(run.release, SPECS)
+        if not isinstance(written.value, Object):
+            if run.settings.base_known:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    SPECS,
+                    f"{path} is {written.value!r}, not a mapping of packing specs",
+                    why="The start-up asks it for an attribute and fails."
+                    + ("" if run.release >= R06 else " Only null switches packing off."),
+                    fix=Fix(f"{path}: null (not packed), or a mapping with _target_ {target}", set_to(run, (SPECS, None))),
+                )
+            return
+        fix = Fix(f"_target_: {target}", (Edit("set", f"{path}._target_", target),), safe=True)
+        if not run.settings.base_known:
+            yield self.finding(
+                run,
+                NOTE.as_warning(),
+                SPECS,
+                f"{path} has no _target_: right only when the recipe already holds specs",
+                why="Below a null field the mapping becomes a plain dictionary and the start-up fails.",
+                on_key=True,
+                fix=fix,
+            )
+            return
+        if not run.specs_plain:
+            return
+        if run.repaired and run.flag("dataset.enable_offline_packing"):
+            yield self.finding(run, LAUNCHER_SETS, SPECS, "run_recipe.py turns this mapping into specs", on_key=True, fix=fix)
+            return
+        origin = "the file gives it" if run.complete else "the recipe holds null there and the mapping has"
+        yield self.finding(
+            run,
+            REJECTED,
+            SPECS,
+            f"{path} becomes a plain dictionary: {origin} no _target_",
+            why="The start-up asks a dictionary for an attribute and fails.",
+            on_key=True,
+            fix=fix,
+        )
+
+    def _remade(self, run: Run) -> Iterator[Finding]:
+        """The recipe's nested objects arrive as plain dictionaries in a dataset that a ``_target_`` makes anew."""
+        recipe, target = run.settings.recipe, run.settings.target_at("dataset")
+        if recipe is None or target is None or not run.settings.remade(("dataset",)):
+            return
+        fields = run.settings.schema.fields(run.dataset_class) or {}
+        for key, station in ((SPECS, self.slug), *self._looked_at(run)):
+            name = path_in(run.release, key).partition(".")[2]
+            if recipe.holds(key) and not run.wrote(key) and name in fields:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    key,
+                    f"the recipe's {key} arrives as a plain dictionary: the dataset is made anew by its _target_",
+                    why="Nested objects of the recipe lose their class on the way into a new dataset object.",
+                    setting=target,
+                    fix=Fix(f"remove dataset._target_, or give {key} with a _target_ of its own"),
+                    station=station,
+                )
+
+    @staticmethod
+    def _looked_at(run: Run) -> Iterator[tuple[str, str]]:
+        """Keys of the objects that the start-up asks something of, with the station where it does."""
+        if run.release < R06:
+            return
+        for held in HELD:
+            if run.dataset in held.kinds and (not held.switch or run.flag(held.switch)):
+                yield held.key, held.station
+
+    def _held(self, run: Run) -> Iterator[Finding]:
+        """Objects of the dataset that the user gave as something else."""
+        remade = not run.complete and run.settings.remade(("dataset",))
+        required = {held.key for held in HELD if held.required and run.dataset in held.kinds}
+        for key, station in self._looked_at(run):
+            written = run.settings.written(key)
+            if written is None or not run.settings.base_known:
+                continue
+            value = written.value
+            if value is None and key not in required:
+                continue
+            if isinstance(value, Object) and (value.target is not None or not self._plain(run, key, remade)):
+                continue
+            what = "a mapping without _target_" if isinstance(value, Object) else "null" if value is None else repr(value)
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                f"{key} is {what}, not an object of its class",
+                why="The start-up asks it to validate itself and fails.",
+                on_key=True,
+                fix=Fix(f"a mapping with the _target_ of its class below {key}"),
+                station=station,
+            )
+
+    @staticmethod
+    def _plain(run: Run, key: str, remade: bool) -> bool:
+        """Whether a mapping without a class stays a dictionary, instead of being merged into the recipe's object."""
+        return remade or run.settings.class_at(key) is None
+
+    def _sections(self, run: Run) -> Iterator[Finding]:
+        """Sections that are null in the recipe and get a mapping without a class."""
+        if run.settings.recipe is None:
+            return
+        for name in ("comm_overlap", "mixed_precision"):
+            written = run.settings.written(name)
+            if written is None or not isinstance(written.value, Object) or run.settings.target_at(name) is not None:
+                continue
+            if isinstance(run.settings.recipe.values.get(name), dict):
+                continue
+            yield self.finding(
+                run,
+                REJECTED,
+                name,
+                f"section {name} becomes a plain dictionary: it has no _target_",
+                on_key=True,
+                fix=Fix("add _target_ with the section's class"),
+                station="topo/world-divisible" if name == "comm_overlap" else "section:mixed_precision",
+            )
+
+
+RULES: tuple[Rule, ...] = (NestedUnderNone(),)
