@@ -68,7 +68,7 @@ def _in_section(settings: Settings, layer: Layer, section: str, item: Item) -> I
                         item.span.end,
                         name.__class__ is str,
                     )
-                elif section == "dataset":
+                elif section == "dataset" and child.value.__class__ is dict:
                     yield from _nested(settings, layer, f"{section}.{name}", child)
         return
     if cls is not None:
@@ -85,7 +85,6 @@ def _in_object(settings: Settings, layer: Layer, path: str, item: Item, cls: str
     for name, child in item.value.items():
         if name in SPECIAL:
             continue
-        dotted = f"{path}.{name}"
         if name not in fields:
             if name in KEYWORD_ALIASES.get(cls, ()):
                 continue
@@ -94,17 +93,16 @@ def _in_object(settings: Settings, layer: Layer, path: str, item: Item, cls: str
                 if not settings.complete and settings.schema.nested_transformer(cls):
                     inner = settings.schema.fields(settings.schema.transformer_class(cls) or "")
             if name not in attributes and (inner is None or name not in inner):
+                dotted = f"{path}.{name}"
                 yield UnknownKey(
                     dotted, _setting(dotted, child, layer), cls, tuple(fields), target, item.span.end, name.__class__ is str
                 )
-            continue
-        yield from _nested(settings, layer, dotted, child)
+        elif child.value.__class__ is dict:
+            yield from _nested(settings, layer, f"{path}.{name}", child)
 
 
 def _nested(settings: Settings, layer: Layer, path: str, item: Item) -> Iterator[UnknownKey]:
     """Keys inside an object below a section: specs, preprocessing, a nested transformer."""
-    if not isinstance(item.value, dict):
-        return
     target = item.value.get("_target_")
     cls = settings.schema.class_of(target.value) if target is not None and isinstance(target.value, str) else None
     if cls is None and tuple(path.split(".")) == parts_in(settings.version.release, SPECS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from mbpack.config.document import Item
@@ -23,11 +24,16 @@ class Written(NamedTuple):
     @property
     def kinds(self) -> frozenset[str]:
         """The alternatives of the field's type: ``int``, ``null``, ``list[int]`` ..."""
-        return frozenset(self.field.type.split("|"))
+        return _kinds(self.field.type)
 
     @property
     def setting(self) -> Setting:
         return Setting(self.path, self.item.value, self.layer.origin, self.item, self.layer.document)
+
+
+@lru_cache(512)  # a release has about a hundred types
+def _kinds(text: str) -> frozenset[str]:
+    return frozenset(text.split("|"))
 
 
 def written_values(run: Run) -> list[Written]:
@@ -35,6 +41,14 @@ def written_values(run: Run) -> list[Written]:
     cached = run.memo.get("written_values")
     if cached is None:
         cached = run.memo["written_values"] = list(_walk(run))
+    return cached
+
+
+def written_texts(run: Run) -> list[Written]:
+    """Those of the written values that are text, expressions included: few, and what most rules on kinds look at."""
+    cached = run.memo.get("written_texts")
+    if cached is None:
+        cached = run.memo["written_texts"] = [written for written in written_values(run) if isinstance(written.item.value, str)]
     return cached
 
 
