@@ -1,4 +1,7 @@
-"""Rule cases as YAML data: an input, the context, and the findings it must and must not give."""
+"""Rule cases as YAML data: an input, the context, and the findings it must and must not give.
+
+``arguments`` are KEY=VALUE arguments beside the input, ``verdict`` and ``first`` (the slug that fires first) the answer.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,11 @@ from typing import Any
 
 import pytest
 
+from mbpack.config.context import Given
+from mbpack.config.document import parse
+from mbpack.config.overrides import parse_overrides
+from mbpack.engine.doctor import Request, judge
+from mbpack.engine.result import Result
 from mbpack.report.json import finding_data
 from tests.conftest import doctor, load_cases
 
@@ -18,7 +26,7 @@ CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: dict[str, Any]) -> None:
     context = {name: case[name] for name in CONTEXT if case.get(name) is not None}
-    result = doctor(case["input"], **context)
+    result = examine(case, context)
     found = [finding_data(finding, finding is result.first) for finding in result.findings]
     assert not result.failed_rules
     for expected in case.get("expect", ()):
@@ -26,6 +34,19 @@ def test_case(case: dict[str, Any]) -> None:
         assert matches, f"expected {expected}, found {[(d['slug'], d['severity'], d['consequence'], d['key']) for d in found]}"
     for slug in case.get("absent", ()):
         assert slug not in [data["slug"] for data in found]
+    if "verdict" in case:
+        assert result.verdict == case["verdict"]
+    if "first" in case:
+        assert result.first is not None
+        assert result.first.rule.slug == case["first"]
+
+
+def examine(case: dict[str, Any], context: dict[str, Any]) -> Result:
+    """The doctor's answer to a case."""
+    if "arguments" not in case:
+        return doctor(case["input"], **context)
+    flags = Given(**{name: str(value) if name == "bridge" else value for name, value in context.items()})
+    return judge(Request([parse(case.get("input", ""))], flags, overrides=parse_overrides(case["arguments"])))
 
 
 def _same(actual: Any, expected: Any) -> bool:

@@ -17,6 +17,16 @@ from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, Reject
 FREE = ("dataset.dataset_kwargs", "env_vars")
 
 
+def _state(run: Run, override: Override) -> str:
+    """:func:`_existing` for an argument; one before it may have added the key."""
+    for earlier in run.overrides:
+        if earlier is override:
+            break
+        if isinstance(earlier, Override) and earlier.key == override.key and earlier.op in ("add", "force"):
+            return "exists"
+    return _existing(run, override.key)
+
+
 def _existing(run: Run, key: tuple[str, ...]) -> str:
     """Whether a key is in the merged tree: exists, missing, null (its owner is null), leaf (its owner is a single value),
     free (missing in a free mapping).
@@ -37,6 +47,8 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         return "exists" if isinstance(held, Mapping) and key[-1] in held else "free"
     if len(key) > 2 and _existing(run, key[:-1]) == "missing":
         return "missing"
+    if len(key) == 2 and _is_null_section(run, owner):
+        return "null"
     cls = settings.class_at(_canonical(run, owner))
     if cls is None:
         if key[0] not in settings.schema.sections:
@@ -58,6 +70,14 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
     if fields is None:
         raise Unknown(owner, (), f"the fields of {cls} are not known")
     return "exists" if key[-1] in fields else "missing"
+
+
+def _is_null_section(run: Run, section: str) -> bool:
+    """Whether a section that may be null certainly is; recipes of the development tree do not tell all they set."""
+    settings = run.settings
+    field = settings.schema.sections.get(section)
+    told = settings.complete or (settings.recipe is not None and settings.recipe.complete)
+    return field is not None and field.default is None and told and _before(run, section) is None
 
 
 def _before(run: Run, path: str) -> Any:
@@ -159,7 +179,7 @@ class CliUnknownKey(RejectingRule):
                 )
                 continue
             path = ".".join(entry.key)
-            state = _existing(run, entry.key)
+            state = _state(run, entry)
             if state == "missing" and modern_name(run.release, path) is not None:
                 continue  # cfg/renamed-key says it
             if state == "missing":
@@ -229,7 +249,7 @@ class CliRenamedKey(RejectingRule):
                 continue
             path = ".".join(entry.key)
             name = modern_name(run.release, path)
-            if name is None or _existing(run, entry.key) != "missing":
+            if name is None or _state(run, entry) != "missing":
                 continue
             refused = entry.op in ("set", "delete")
             yield self.finding(
@@ -273,7 +293,7 @@ class DatasetKwargsMerge(RejectingRule):
         for entry in run.overrides:
             if isinstance(entry, OverrideProblem) or entry.op != "set" or ".".join(entry.key[:-1]) not in FREE:
                 continue
-            if _existing(run, entry.key) == "free":
+            if _state(run, entry) == "free":
                 path = ".".join(entry.key)
                 yield self.finding(
                     run,
@@ -314,7 +334,7 @@ class CliNestedUnderNull(RejectingRule):
         for entry in run.overrides:
             if isinstance(entry, OverrideProblem) or entry.op != "set" or isinstance(entry.value, Object):
                 continue
-            if _existing(run, entry.key) == "null":
+            if _state(run, entry) == "null":
                 path = ".".join(entry.key)
                 yield self.finding(
                     run,
