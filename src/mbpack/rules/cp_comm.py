@@ -20,9 +20,8 @@ HEADS, GROUPS = "model.num_attention_heads", "model.num_query_groups"
 def comm_types(run: Run) -> tuple[str, ...]:
     """The communication types the layers use; null is p2p. Empty where the setting is no text or list of texts."""
     value = run.value(COMM)
-    items = value if isinstance(value, list) else [value]
-    found = tuple(dict.fromkeys(P2P if item is None else item for item in items))
-    return found if all(isinstance(item, str) for item in found) else ()
+    items = [P2P if item is None else item for item in (value if isinstance(value, list) else [value])]
+    return tuple(dict.fromkeys(items)) if all(isinstance(item, str) for item in items) else ()
 
 
 def own_attention(run: Run) -> bool:

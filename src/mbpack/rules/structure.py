@@ -155,8 +155,10 @@ class ListOverDict(RejectingRule):
             pairs = list(zip(items[::2], items[1::2], strict=True))
         else:
             return Fix(title)
+        if not all(isinstance(name, str) and name.isidentifier() for name, _ in pairs):
+            return Fix(title)
         meant = dict(pairs)
-        if len(meant) < len(pairs) or not all(isinstance(name, str) and name.isidentifier() for name in meant):
+        if len(meant) < len(pairs):
             return Fix(title)
         return Fix(f"{title}: {', '.join(meant)}", (Edit("set", path, meant),))
 
