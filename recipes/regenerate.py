@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write every ready override, its answers file and the table in README.md anew.
+"""Write every ready override, its answers file and the tables in both README.md anew.
 
     python recipes/regenerate.py
 
@@ -17,6 +17,9 @@ from mbpack.wizard.plan import Plan, make_plan
 from mbpack.wizard.session import with_defaults
 
 HERE = Path(__file__).resolve().parent
+#: The table in the README of the project stands between these lines.
+README = HERE.parent / "README.md"
+BEGIN, END = "<!-- recipes: python recipes/regenerate.py -->\n", "<!-- end of the recipes -->\n"
 
 #: Name: what it is for, and the answers that differ from the defaults.
 JOBS: dict[str, tuple[str, str]] = {
@@ -120,7 +123,13 @@ def _readme(rows: list[tuple[str, str, Plan]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(rows: list[tuple[str, str, Plan]]) -> list[str]:
+def overview() -> str:
+    """The table for the README of the project."""
+    rows = [(name, purpose, plan(name)) for name, (purpose, _) in JOBS.items()]
+    return "\n".join(["", *table(rows, "recipes/"), "", ""])
+
+
+def table(rows: list[tuple[str, str, Plan]], folder: str = "") -> list[str]:
     """The recipes as a Markdown table."""
     lines = ["| file | for | release | mode | topology | rows |", "|---|---|---|---|---|---|"]
     for name, purpose, made in rows:
@@ -130,7 +139,7 @@ def table(rows: list[tuple[str, str, Plan]]) -> list[str]:
         topology = f"{draft.get('gpus')} GPUs{', ' + words.strip() if words.strip() else ''}, DP{draft.dp.value}"
         shape = f"{draft.get('seq_length')} x {draft.get('gbs')}"
         lines.append(
-            f"| [{name}.yaml]({name}.yaml) | {purpose} | {draft.release} | {made.job.mode.title} | {topology} | {shape} |"
+            f"| [{name}.yaml]({folder}{name}.yaml) | {purpose} | {draft.release} | {made.job.mode.title} | {topology} | {shape} |"
         )
     return lines
 
@@ -138,6 +147,8 @@ def table(rows: list[tuple[str, str, Plan]]) -> list[str]:
 def main() -> None:
     for name, text in texts().items():
         (HERE / name).write_text(text, encoding="utf-8")
+    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    README.write_text(before + BEGIN + overview() + END + rest.partition(END)[2], encoding="utf-8")
     print(f"{len(JOBS)} recipes written to {HERE}")
 
 

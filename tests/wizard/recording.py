@@ -1,6 +1,6 @@
-"""The screen recording in recipes/session.md: a real session in an 80-column terminal, one frame per question.
+"""The screen recording in README.md: a real session in a terminal of 128 columns, one frame per question.
 
-python tests/wizard/recording.py          write it anew
+python -m tests.wizard.recording          write it anew
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from pathlib import Path
 
 from tests.wizard.terminal import DOWN, ENTER, Terminal
 
-FILE = Path(__file__).resolve().parents[2] / "recipes" / "session.md"
+FILE = Path(__file__).resolve().parents[2] / "README.md"
+#: Lines around the recording.
+BEGIN, END = "<!-- recording: python -m tests.wizard.recording -->", "<!-- end of the recording -->"
 #: Seconds without output after which a frame counts as drawn.
 SILENCE = 1.0
 #: What is waited for, and what is typed then.
@@ -20,7 +22,7 @@ SCRIPT: tuple[tuple[str, str], ...] = (
     ("Megatron-Bridge release (b", ENTER),
     ("What are you training (b", DOWN + ENTER),
     ("What does the model read (b", ENTER),
-    ("Recipe:", "qwen3 8b"),
+    ("Recipe or model family:", "qwen3 8b"),
     ("qwen3_8b_peft_1gpu", ENTER),
     ("Data (b", DOWN + DOWN + ENTER),
     ("Path of the data [", "/data/chats" + ENTER),
@@ -46,7 +48,7 @@ def frames(expected: Sequence[str] = ()) -> list[str]:
     A frame is taken when it is as expected, else when the program has been silent for a while.
     """
     found = []
-    with tempfile.TemporaryDirectory() as folder, Terminal("init", cwd=folder, columns=80, rows=110) as terminal:
+    with tempfile.TemporaryDirectory() as folder, Terminal("init", cwd=folder, columns=128, rows=110) as terminal:
         for number, (wanted, typed) in enumerate(SCRIPT):
             terminal.wait_for(wanted)
             found.append(_settled(terminal, expected[number] if number < len(expected) else None))
@@ -79,18 +81,32 @@ def _last_block(screen: str) -> str:
 
 
 def markdown(found: Sequence[str]) -> str:
-    """Frames as a document."""
-    lines = ["# A session of `mbpack init`", "", "Recorded from a real terminal by `python -m tests.wizard.recording`."]
-    for frame in found:
-        lines += ["", "```text", frame, "```"]
-    return "\n".join(lines) + "\n"
+    """Frames as the lines between the marks."""
+    return "\n".join(f"\n```text\n{frame}\n```" for frame in found) + "\n\n"
+
+
+def _part(text: str) -> tuple[str, str, str]:
+    """The document before, between and after the marks, marks included on the outside."""
+    before, _, rest = text.partition(BEGIN + "\n")
+    inside, _, after = rest.partition(END)
+    return before + BEGIN + "\n", inside, END + after
+
+
+def shown() -> str:
+    """What the document has between the marks."""
+    return _part(FILE.read_text(encoding="utf-8"))[1]
 
 
 def recorded() -> list[str]:
     """The frames of the document."""
-    return [part.split("\n```", 1)[0] for part in FILE.read_text(encoding="utf-8").split("```text\n")[1:]]
+    return [part.split("\n```", 1)[0] for part in shown().split("```text\n")[1:]]
+
+
+def main() -> None:
+    """Record anew."""
+    before, _, after = _part(FILE.read_text(encoding="utf-8"))
+    FILE.write_text(before + markdown(frames()) + after, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    FILE.write_text(markdown(frames()), encoding="utf-8")
-    print(FILE)
+    main()

@@ -25,7 +25,8 @@ def _load() -> ModuleType:
     return module
 
 
-GENERATED: dict[str, str] = _load().texts()
+REGENERATE = _load()
+GENERATED: dict[str, str] = REGENERATE.texts()
 NAMES = sorted(name.removesuffix(".yaml") for name in GENERATED if name.endswith(".yaml"))
 
 
@@ -53,6 +54,14 @@ def test_every_mode_is_among_them() -> None:
     assert len(NAMES) >= 12
 
 
+def test_the_table_in_the_readme_of_the_project() -> None:
+    text = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    shown = text.partition(REGENERATE.BEGIN)[2].partition(REGENERATE.END)[0]
+    assert shown == REGENERATE.overview()
+    for name in NAMES:
+        assert f"(recipes/{name}.yaml)" in shown
+
+
 def test_the_command_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mbpack.cli.main import run
 
@@ -65,4 +74,4 @@ def test_the_command_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_nothing_else_lies_there() -> None:
-    assert {path.name for path in FOLDER.iterdir() if path.is_file()} == {*GENERATED, "regenerate.py", "session.md"}
+    assert {path.name for path in FOLDER.iterdir() if path.is_file()} == {*GENERATED, "regenerate.py"}

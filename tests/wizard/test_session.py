@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mbpack.report.explain import page
+from mbpack.report.style import Style
 from mbpack.wizard.draft import Draft, Refused
+from mbpack.wizard.questions import QUESTIONS, Question
+from mbpack.wizard.screen import help_text
 from mbpack.wizard.session import Session, close_options, missing, with_defaults
 
 DENSE = {"bridge": "0.6", "workload": "lora", "recipe": "qwen3_8b_peft_1gpu_h100_bf16_config"}
@@ -153,6 +157,51 @@ def test_contradicting_answers_are_refused() -> None:
 def test_a_family_picks_the_recipe_that_needs_the_fewest_gpus() -> None:
     draft = Draft({"bridge": "0.6", "family": "Qwen3-VL", "workload": "sft"})
     assert draft.recipe.name == "qwen3_vl_8b_sft_2gpu_h100_bf16_config"
+
+
+def test_a_family_answers_the_question_for_the_recipe() -> None:
+    session = at({"bridge": "0.6", "workload": "lora", "modality": "text"}, "recipe")
+    question = session.question
+    assert question is not None
+    assert {"qwen3", "llama"} <= set(session.families())
+    assert session.answer(question, "Qwen3 dense") is None
+    assert session.question is question  # asked again, among the family's
+    names = [option.value for option in session.options(question)]
+    assert names == [name for name in names if name.startswith("qwen3_") and "peft" in name]
+    assert "1 GPU" in [option.note for option in session.options(question)]
+    assert session.proposal(question).why == "of this family, it needs the fewest GPUs"
+    assert session.answer(question, names[-1]) is None
+    assert session.draft.recipe.name == names[-1]
+    assert session.back()
+    assert session.back()  # out of the family
+    assert not session.draft.given("family")
+    assert len(session.options(question)) > len(names)
+
+
+def test_a_family_without_a_recipe_for_the_work_says_so() -> None:
+    session = at({"bridge": "0.6", "workload": "lora", "modality": "text"}, "recipe")
+    assert "has no peft recipe of the family minimax_m3" in refusal(session, "minimax_m3")
+    assert "has no peft recipe of the family qwen3_vl for modality text" in refusal(session, "qwen3-vl")
+
+
+def test_a_family_given_by_flag_is_enough_without_a_terminal() -> None:
+    given = {"bridge": "0.6", "workload": "sft", "family": "qwen3"}
+    assert "recipe" not in missing(given)
+    assert with_defaults(given)["recipe"] == "qwen3_1p7b_sft_1gpu_h100_bf16_config"
+    with pytest.raises(Refused, match="no recipe of the family qven3; did you mean qwen3"):
+        missing({**given, "family": "qven3"})
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.key)
+def test_the_help_key_shows_what_explain_has(question: Question) -> None:
+    draft = Draft({"bridge": "0.6", "workload": "sft", "family": "qwen3"})
+    shown = "\n".join(help_text(question, draft, 79))
+    assert " ".join(question.why.split()) in " ".join(shown.split())
+    for name in (*question.topics(draft), *question.rules):
+        assert page(name, Style(width=77)).splitlines()[0].split()[0] in shown
+    first = (*question.topics(draft), *question.rules)[:1]
+    for name in first:
+        assert all(f"  {line}".rstrip() in shown for line in page(name, Style(width=77)).splitlines()[:4])
 
 
 def test_token_slots_stand_for_the_batch() -> None:

@@ -25,7 +25,7 @@ def bridge(draft: Draft) -> Default:
 
 
 def launcher(draft: Draft) -> Default:
-    return Default(SCRIPT, "a script that loads this file; run_recipe.py takes KEY=VALUE and repairs some values itself")
+    return Default(SCRIPT, "what the file says is what trains; run_recipe.py takes KEY=VALUE and repairs some values itself")
 
 
 def workload(draft: Draft) -> Default:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mbpack.facts.modes import ENERGON as NATIVE
 from mbpack.facts.modes import IN_BATCH, MODES, NONE
+from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import RELEASES
 from mbpack.wizard import answers as words
 from mbpack.wizard import catalog, sources
@@ -28,9 +29,9 @@ class Option:
 class Question:
     """One question.
 
-    ``why``: what depends on it, for the help key, together with the documentation of ``rules`` (codes). ``options``: the
-    choices, None for free answers. ``search``: options are found by typing parts of their name. ``asked``: whether the
-    answers so far leave anything to ask.
+    ``why``: what depends on it, for the help key, together with what `mbpack explain` has about ``topics`` and ``rules``
+    (codes; the first one in full). ``options``: the choices, None for free answers. ``search``: options are found by
+    typing parts of their name. ``asked``: whether the answers so far leave anything to ask.
     """
 
     key: str
@@ -40,6 +41,7 @@ class Question:
     options: Callable[[Draft], list[Option]] | None = None
     search: bool = False
     rules: tuple[str, ...] = ()
+    topics: Callable[[Draft], tuple[str, ...]] = lambda draft: ()
 
 
 # ---------------------------------------------------------------------- options
@@ -70,7 +72,11 @@ def _recipes(draft: Draft) -> list[Option]:
         catalog.find_family(draft.release, draft.get("family")) if draft.given("family") else None,
         draft.get("modality") if draft.given("modality") else None,
     )
-    return [Option(recipe.name, recipe.name) for recipe in sorted(found, key=lambda one: one.name)]
+    return [Option(recipe.name, recipe.name, _size(recipe)) for recipe in sorted(found, key=lambda one: one.name)]
+
+
+def _size(recipe: Recipe) -> str:
+    return f"{recipe.gpus} GPU{'s' if recipe.gpus > 1 else ''}" if recipe.gpus else ""
 
 
 def _data(draft: Draft) -> list[Option]:
@@ -113,8 +119,8 @@ def _recommended(draft: Draft) -> str:
 
 def _launchers(draft: Draft) -> list[Option]:
     return [
-        Option(words.SCRIPT, "A script that loads this file", "what the file says is what trains"),
-        Option(words.RUN_RECIPE, "scripts/training/run_recipe.py", "takes KEY=VALUE; repairs some values itself from 0.6 on"),
+        Option(words.SCRIPT, "A script that loads this file", "trains what it says"),
+        Option(words.RUN_RECIPE, "scripts/training/run_recipe.py", "KEY=VALUE; repairs some values"),
     ]
 
 
@@ -125,8 +131,9 @@ def _open_recipe(draft: Draft) -> bool:
     return not draft.given("recipe") and not draft.given("family")
 
 
-def _no_recipe(draft: Draft) -> bool:
-    return not (draft.given("family") and draft.default("recipe").known)
+def _family_topic(draft: Draft) -> tuple[str, ...]:
+    found = catalog.find_family(draft.release, draft.get("family")) if draft.given("family") else None
+    return (found,) if found is not None else ()
 
 
 def _has_path(draft: Draft) -> bool:
@@ -178,13 +185,12 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "recipe",
-        "Recipe",
-        "The file is a difference to this recipe: its values are the defaults from here on, and what contradicts the"
-        " answers is overridden. Type parts of the name, such as `qwen3 8b`.",
-        asked=_no_recipe,
+        "Recipe or model family",
+        "The file is a difference to a recipe: its values are the defaults from here on, and what contradicts the answers"
+        " is overridden. Type parts of a name, such as `qwen3 8b`, or a model family, such as `llama`, to see its recipes.",
         options=_recipes,
         search=True,
-        rules=("CFG120",),
+        topics=_family_topic,
     ),
     Question(
         "data",
@@ -213,6 +219,7 @@ QUESTIONS: tuple[Question, ...] = (
         "GPUs in all",
         "Data parallel size = GPUs / (TP x PP x CP); the global batch must be a multiple of it.",
         rules=("TOP102",),
+        topics=lambda draft: ("data_parallel_size",),
     ),
     Question(
         "tp",
@@ -289,6 +296,7 @@ QUESTIONS: tuple[Question, ...] = (
         asked=_may_pack,
         options=_packing,
         rules=("BAT101", "BAT105"),
+        topics=lambda draft: tuple(MODES),
     ),
     Question(
         "mbs",
@@ -304,6 +312,7 @@ QUESTIONS: tuple[Question, ...] = (
         " as before need fewer of them.",
         asked=lambda draft: not draft.given("token_slots"),
         rules=("GBS101", "GBS102", "GBS106"),
+        topics=lambda draft: ("token_slots_per_step",),
     ),
     Question(
         "buffer",

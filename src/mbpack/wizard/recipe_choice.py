@@ -17,7 +17,7 @@ def choose_recipe(draft: Draft) -> Recipe:
     """
     name = draft.get("recipe")
     if name is None:
-        raise Refused(_no_recipe(draft), "recipe")
+        raise Refused(no_recipe(draft), "recipe")
     release = draft.release
     recipe = recipes.find(release.name, name)
     if recipe is None:
@@ -43,7 +43,8 @@ def unknown_recipe(release: Release, name: str) -> str:
     return text + (f"; did you mean {' or '.join(near)}?" if near else "")
 
 
-def _no_recipe(draft: Draft) -> str:
+def no_recipe(draft: Draft) -> str:
+    """Why no recipe answers to a draft: none named, no such family, or a family that has none for the work."""
     release = draft.release
     if not draft.given("family"):
         return "no recipe and no model family was named: use --recipe or --family"

@@ -153,9 +153,11 @@ def ask(session: Session, question: Question) -> None:
     proposal = session.proposal(question)
     options = session.options(question)
     prompt.say(screen.before(question, proposal, session.draft, options, width))
-    reply = _reply(question, proposal, options)
+    listed = question.options is not None and not (question.search and not session.draft.given("family"))
+    names = [*session.families(), *(option.value for option in options)] if question.search and not listed else []
+    reply = _reply(question, proposal, options, names)
     if reply is prompt.HELP:
-        prompt.say(screen.help_text(question, width))
+        prompt.say(screen.help_text(question, session.draft, width))
         for option in options:
             if option.refused:
                 prompt.say(screen.wrapped(f"{option.title}: {option.refused}", width, "  - ", "    "))
@@ -166,10 +168,10 @@ def ask(session: Session, question: Question) -> None:
         return
     if reply is prompt.TAKE_DEFAULT:
         if not proposal.known:
-            prompt.say(screen.refused("there is no default: type a name, or parts of one", width))
+            prompt.say(screen.refused("there is no default: type a name, parts of one, or a model family", width))
             return
         reply = proposal.value
-    answer = _completed(question, options, reply)
+    answer = reply if listed else _completed(session, question, options, reply)
     if answer != reply:
         prompt.say([f"  {answer}"])
     problem = session.answer(question, answer)
@@ -177,10 +179,11 @@ def ask(session: Session, question: Question) -> None:
         prompt.say(screen.refused(problem, width))
 
 
-def _reply(question: Question, proposal: Default, options: list[Option]) -> Any:
+def _reply(question: Question, proposal: Default, options: list[Option], names: list[str]) -> Any:
+    """The answer: found among ``names`` where there are any, else chosen from the options, else typed."""
     default = screen.shown(proposal.value) if proposal.known else ""
-    if question.search:
-        return prompt.ask_search(question.prompt, default, [option.value for option in options])
+    if names:
+        return prompt.ask_search(question.prompt, default, names)
     if question.options is not None:
         return prompt.ask_choice(question.prompt, options, proposal.value)
     if KINDS[question.key].kind == YES_NO:
@@ -188,9 +191,9 @@ def _reply(question: Question, proposal: Default, options: list[Option]) -> Any:
     return prompt.ask_text(question.prompt, default)
 
 
-def _completed(question: Question, options: list[Option], reply: Any) -> Any:
-    """A search text that only one option answers to is that option."""
-    if not question.search or any(option.value == reply for option in options):
+def _completed(session: Session, question: Question, options: list[Option], reply: Any) -> Any:
+    """A search text that only one option answers to is that option; the name of a model family stays."""
+    if not question.search or any(option.value == reply for option in options) or session.family_of(question, reply):
         return reply
     found = close_options(options, str(reply))
     if len(found) > 1:

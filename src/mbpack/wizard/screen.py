@@ -6,7 +6,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from mbpack.facts import formulas
+from mbpack.facts.families import family
 from mbpack.facts.modes import NONE
+from mbpack.rules.documentation import page_of
+from mbpack.wizard import catalog
 from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.next_steps import steps
 from mbpack.wizard.plan import Plan, derived, equal_slots, notes
@@ -48,6 +51,8 @@ def before(question: Question, proposal: Default, draft: Draft, options: list[Op
 def forming(question: Question, draft: Draft, width: int) -> Iterator[str]:
     """Values that follow from the answers so far, where they help with this question."""
     try:
+        if question.key == "recipe" and draft.given("family"):
+            yield from wrapped(f"-> family {_family_title(draft)}", width, "  ", "     ")
         if question.key in ("vpp", "cp", "sp", "seq_length", "ep"):
             yield from wrapped(f"-> data parallel {draft.dp}", width, "  ", "     ")
         if question.key == "seq_length":
@@ -66,18 +71,40 @@ def forming(question: Question, draft: Draft, width: int) -> Iterator[str]:
         return
 
 
-def help_text(question: Question, width: int) -> list[str]:
-    """What the help key shows: why it is asked, and what the rules about it say."""
+def _family_title(draft: Draft) -> str:
+    text = draft.get("family")
+    name = catalog.find_family(draft.release, text)
+    return family(name).title if name is not None else text
+
+
+def help_text(question: Question, draft: Draft, width: int) -> list[str]:
+    """What the help key shows: why it is asked, and what `mbpack explain` has about it, its other rules by name."""
+    from mbpack.report.explain import page
+    from mbpack.report.style import Style
     from mbpack.rules.registry import BY_NAME
 
+    style = Style(width=width - 2)
+    topics = question.topics(draft)
+    in_full = topics or question.rules[:1]
     lines = wrapped(question.why, width, "  ")
-    for code in question.rules:
-        rule = BY_NAME.get(code)
-        if rule is None:
-            continue
-        summary = (rule.__class__.__doc__ or "").partition("## ")[0]
-        lines += wrapped(f"{code} {rule.slug}: {' '.join(summary.split())}", width, "  ", "    ")
-    return [*lines, "  `mbpack explain` says more."]
+    for name in in_full:
+        lines += ["", *(f"  {line}".rstrip() for line in _head(page(name, style)).splitlines())]
+    named = [code for code in question.rules if code not in in_full]
+    if named:
+        lines.append("")
+    for code in named:
+        lines += wrapped(f"{code}  {page_of(BY_NAME[code]).title}", width, "  ", "          ")
+    names = [*topics, *question.rules]
+    if names:
+        lines += ["", *wrapped(f"`mbpack explain NAME` says more: {', '.join(names)}", width, "  ", "  ")]
+    return [*lines, ""]
+
+
+def _head(text: str) -> str:
+    """A page without what follows the matter itself: the rules that mention it, upstream's code and tests."""
+    for heading in ("Rules", "Upstream"):
+        text = text.partition(f"\n\n{heading}")[0]
+    return text.rstrip()
 
 
 def refused(reason: str, width: int) -> list[str]:

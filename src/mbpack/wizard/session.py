@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mbpack.facts import formulas
+from mbpack.wizard import catalog
 from mbpack.wizard.answers import AnswerError, coerce
 from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.plan import make_plan
@@ -63,11 +64,43 @@ class Session:
             value = coerce(question.key, value)
         except AnswerError as error:
             return str(error).partition(": ")[2]
+        family = self.family_of(question, value)
+        if family is not None:
+            return self._narrow(family)
         problem = self._not_offered(question, value) or self._fault(question, value)
         if problem is None:
-            self._kept[question.key] = value
-            self._history.append(question.key)
+            self._take(question.key, value)
         return problem
+
+    def family_of(self, question: Question, text: str) -> str | None:
+        """The model family that a text given for the recipe means; the recipe is asked again among its recipes."""
+        from mbpack.facts import recipes
+
+        release = self.draft.release
+        if question.key != "recipe" or self.draft.given("family") or recipes.find(release.name, text) is not None:
+            return None
+        return catalog.find_family(release, text)
+
+    def families(self) -> list[str]:
+        """Families that have a recipe for the work and modality answered so far."""
+        draft = self.draft
+        modality = draft.get("modality") if draft.given("modality") else None
+        found = catalog.matching(draft.release, draft.get("workload"), None, modality)
+        return sorted({recipe.family for recipe in found if recipe.family})
+
+    def _narrow(self, family: str) -> str | None:
+        """Take a family if it has a recipe for this work; returns why not."""
+        from mbpack.wizard.recipe_choice import no_recipe
+
+        draft = self.draft.having(family=family)
+        if not draft.default("recipe").known:
+            return no_recipe(draft)
+        self._take("family", family)
+        return None
+
+    def _take(self, key: str, value: Any) -> None:
+        self._kept[key] = value
+        self._history.append(key)
 
     def back(self) -> bool:
         """Return to the question before; False at the first one."""
@@ -132,15 +165,22 @@ def fault(draft: Draft) -> str | None:
 
 
 def missing(given: Mapping[str, Any]) -> list[str]:
-    """Questions that are open and matter, in order: what a run without a terminal must be told."""
+    """Questions that are open and matter, in order: what a run without a terminal must be told. A family settles the recipe.
+
+    Raises:
+        Refused: the family has no recipe for this work, or the answers contradict each other.
+    """
     session = Session(given)
     found: list[str] = []
     while True:
         question = session.question
         if question is None:
             return found
-        found.append(question.key)
         proposal = session.proposal(question)
+        if question.key != "recipe" or "family" not in given:
+            found.append(question.key)
+        elif not proposal.known:
+            _ = session.draft.recipe  # says why the family has none
         if not proposal.known:  # later questions depend on it; these are asked in any case
             return found + [key for key in _ALWAYS if key not in session.given]
         session.given[question.key] = proposal.value
