@@ -102,12 +102,10 @@ def test_damaged_files_are_findings(packs: Path, capsys: pytest.CaptureFixture[s
     assert data["files"][0]["packs"]["metadata"]["problem"] == "holds an object, not a list"
 
 
-def test_pickles_are_loaded_only_on_request(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_npy_packs_are_read(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(packs / "training_16.npy", np.array([row((8, 3), (8, 2))] * 2, dtype=object), allow_pickle=True)
     code, data = report(capsys, "training_16.npy")
     assert (code, slugs(data)) == (0, ["data/npy-deprecated"])
-    assert "samples" not in data["files"][0]["packs"]["splits"]["training"]
-    _, data = report(capsys, "training_16.npy", "--allow-pickle", "--bridge", "0.3")
     assert data["files"][0]["packs"]["splits"]["training"]["samples"] == 4
 
 

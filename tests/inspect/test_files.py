@@ -75,11 +75,11 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> Non
     for name in ("p.parquet", "p.npy", "64_metadata.jsonl"):
         (folder / name).write_bytes(data)
     for name in ("p.parquet", "p.npy"):
-        look_at(str(folder / name), full=True, allow_pickle=False)
+        look_at(str(folder / name), full=True)
     read_metadata(str(folder / "64_metadata.jsonl"))
 
 
-def test_npy_rows_are_counted_without_unpickling(tmp_path: Path) -> None:
+def test_npy_packs_that_would_run_code_are_a_problem_and_run_nothing(tmp_path: Path) -> None:
     class Bomb:
         def __reduce__(self) -> tuple[object, tuple[str]]:
             return (os.mkdir, (str(tmp_path / "exploded"),))
@@ -87,13 +87,14 @@ def test_npy_rows_are_counted_without_unpickling(tmp_path: Path) -> None:
     np.save(tmp_path / "training_64.npy", np.array([Bomb()] * 2, dtype=object), allow_pickle=True)
     packs = look_at(str(tmp_path / "training_64.npy"), full=True)
     assert packs is not None
-    assert (packs.rows, packs.statistics) == (2, None)
+    assert packs.statistics is None
+    assert "it would run" in (packs.shards[0].problem or "")
     assert not (tmp_path / "exploded").exists()
 
 
-def test_npy_rows_are_read_when_the_user_vouches(tmp_path: Path) -> None:
+def test_npy_rows_are_read(tmp_path: Path) -> None:
     np.save(tmp_path / "training_64.npy", np.array(ROWS, dtype=object), allow_pickle=True)
-    packs = look_at(str(tmp_path / "training_64.npy"), full=True, allow_pickle=True)
+    packs = look_at(str(tmp_path / "training_64.npy"), full=True)
     assert packs is not None
     assert packs.statistics is not None
     assert packs.statistics.lengths == {3: 3, 4: 3}
@@ -104,7 +105,7 @@ def test_npy_of_something_else(tmp_path: Path, content: list[object]) -> None:
     array = np.empty(len(content), dtype=object)
     array[:] = content
     np.save(tmp_path / "p.npy", array, allow_pickle=True)
-    packs = look_at(str(tmp_path / "p.npy"), full=True, allow_pickle=True)
+    packs = look_at(str(tmp_path / "p.npy"), full=True)
     assert packs is not None
     assert packs.statistics is not None
     assert packs.statistics.broken_rows == len(content)
@@ -114,7 +115,7 @@ def test_npy_that_cannot_be_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.array(ROWS, dtype=object), allow_pickle=True)
     data = (tmp_path / "p.npy").read_bytes()
     (tmp_path / "p.npy").write_bytes(data[: data.index(pickle.PROTO) + 4])
-    packs = look_at(str(tmp_path / "p.npy"), full=True, allow_pickle=True)
+    packs = look_at(str(tmp_path / "p.npy"), full=True)
     assert packs is not None
     assert packs.shards[0].problem
 

@@ -33,7 +33,6 @@ def inspect(
     sp: Annotated[bool | None, typer.Option("--sp/--no-sp", help="Sequence parallel.")] = None,
     gbs: Annotated[int | None, typer.Option(min=1, help="Global batch size, in packs.")] = None,
     eos: Annotated[int | None, typer.Option(min=0, help="End-of-sequence token; else the usual last token.")] = None,
-    allow_pickle: Annotated[bool, typer.Option("--allow-pickle", help="Load .npy packs: runs code they hold.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
 ) -> int:
@@ -47,7 +46,7 @@ def inspect(
             None if gpus is None else check_value("gpus", str(gpus), "--gpus"),
             None if launcher is None else check_value("launcher", launcher, "--launcher"),
         )
-        intended, looking = Intended(tp, cp, sp, gbs), Looking(eos, allow_pickle)
+        intended, looking = Intended(tp, cp, sp, gbs), Looking(eos)
         results = _examine(paths or [], config, flags, intended, looking)
     except (InputError, TargetError, ContextError, NeedsPyarrow) as error:
         print(f"mbpack inspect: {error}", file=sys.stderr)
@@ -96,8 +95,9 @@ def _text(result: Result) -> str:
     assert result.run is not None
     notes = []
     for packs in result.run.evidence.packs.values():
-        if packs.statistics is None and packs.path.lower().endswith(".npy"):
-            notes.append(f"{packs.path}: rows not read; --allow-pickle loads them (it runs code the file may hold)")
+        unread = packs.statistics is None and not any(shard.problem for shard in packs.shards)
+        if unread and packs.path.lower().endswith(".npy"):
+            notes.append(f"{packs.path}: rows not read, that needs numpy: pip install 'mbpack[plan]'")
     if result.run.settings.layers == () and not any(f.rule.topic == "align" for f in result.findings):
         notes.append("alignment is checked with --cp (and --tp --sp)")
     return text(result.path or "", summarise(result.run.evidence, result.run), result.findings, notes)

@@ -61,10 +61,9 @@ Progress = Callable[[int], None]
 
 
 class Looking(Struct, frozen=True):
-    """How to look: the end-of-sequence token (None to find it), whether pickles may be loaded, whom to tell."""
+    """How to look: the end-of-sequence token (None to find it), whom to tell."""
 
     eos: int | None = None
-    allow_pickle: bool = False
     progress: Progress | None = None
 
 
@@ -107,7 +106,7 @@ def examine_configured(
 
     def look(run: Run) -> Evidence:
         if target is None:
-            return collect(run, full=True, allow_pickle=looking.allow_pickle, eos=looking.eos, progress=looking.progress)
+            return collect(run, full=True, eos=looking.eos, progress=looking.progress)
         seen, around = _look(target, run.context, looking), collect(run)
         return replace(around, packs=seen.packs, metadata_file=seen.metadata_file or around.metadata_file)
 
@@ -127,7 +126,6 @@ def _look(target: Target, context: Context, looking: Looking) -> Evidence:
             split=split,
             release=context.version.release,
             full=True,
-            allow_pickle=looking.allow_pickle,
             eos=looking.eos,
             progress=looking.progress,
         )

@@ -35,15 +35,13 @@ def collect(
     base: str | None = None,
     *,
     full: bool = False,
-    allow_pickle: bool = False,
     eos: int | None = None,
     progress: Progress | None = None,
 ) -> Evidence:
     """What can be seen from a working directory of the files an offline-packed run will open.
 
-    Without ``full`` only names, times, parquet footers and the metadata file are read; with it every row is. ``.npy``
-    packs are unpickled only with ``allow_pickle``. Never raises for what is on the disk; without pyarrow (or numpy)
-    rows stay unknown.
+    Without ``full`` only names, times, parquet footers and the metadata file are read; with it every row is. Never
+    raises for what is on the disk, and runs nothing that ``.npy`` packs hold; without pyarrow (or numpy) rows stay unknown.
     """
     try:
         if not run.offline:
@@ -62,7 +60,6 @@ def collect(
             release=run.release,
             explicit=place.explicit,
             full=full,
-            allow_pickle=allow_pickle,
             eos=eos,
             progress=progress,
         )
@@ -88,7 +85,6 @@ def look_at(
     release: Release = DEFAULT,
     explicit: bool = True,
     full: bool = False,
-    allow_pickle: bool = False,
     eos: int | None = None,
     progress: Progress | None = None,
 ) -> Packs | None:
@@ -99,7 +95,7 @@ def look_at(
     split = split or read_location(path).split or "training"
     shards = tuple(_shard(file) for file in found.files)
     packs = Packs(split, path, explicit, shards, found.dangling, found.duplicates)
-    return _scanned(packs, allow_pickle, eos, progress) if full and shards else packs
+    return _scanned(packs, eos, progress) if full and shards else packs
 
 
 def _shard(path: str) -> Shard:
@@ -109,13 +105,11 @@ def _shard(path: str) -> Shard:
         return Shard(path)
 
 
-def _scanned(packs: Packs, allow_pickle: bool, eos: int | None, progress: Progress | None) -> Packs:
+def _scanned(packs: Packs, eos: int | None, progress: Progress | None) -> Packs:
     problems: dict[str, str] = {}
     statistics: RowStatistics | None = None
     try:
         if all(shard.path.lower().endswith(NPY_SUFFIX) for shard in packs.shards):
-            if not allow_pickle:
-                return packs
             found = Scan(eos)
             for shard in packs.shards:
                 problem = None if shard.problem else legacy.scan(shard.path, found)

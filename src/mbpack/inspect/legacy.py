@@ -1,12 +1,12 @@
-"""Legacy ``.npy`` packs of 0.3: an array of Python objects, which only unpickling can read."""
+"""Legacy ``.npy`` packs of 0.3: an array of Python objects."""
 
 from __future__ import annotations
 
 import os
-import tokenize
 from typing import Any
 
 from mbpack.config.evidence import Shard
+from mbpack.config.npy_packs import NpyError, read_rows, skip_header
 from mbpack.facts.artifacts import COLUMNS
 from mbpack.inspect.parquet import one_line
 from mbpack.inspect.rows import Column, Scan
@@ -25,44 +25,31 @@ def read_shard(path: str) -> Shard:
     modified = None
     try:
         modified = os.stat(path).st_mtime
-        shape = _shape(path)
-    except (OSError, *_DAMAGED) as error:
+        with open(path, "rb") as file:
+            shape = skip_header(file)
+    except ImportError as error:
+        raise NeedsNumpy("reading .npy packs needs numpy: pip install 'mbpack[plan]'") from error
+    except (OSError, NpyError) as error:
         return Shard(path, modified=modified, problem=one_line(error))
     return Shard(path, rows=int(shape[0]) if len(shape) == 1 else 1, modified=modified)
 
 
-#: What reading a header raises that is damaged: it is evaluated as a Python literal.
-_DAMAGED = (ValueError, EOFError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError)
-
-
-def _shape(path: str) -> tuple[int, ...]:
-    try:
-        from numpy.lib import format as npy
-    except ImportError as error:
-        raise NeedsNumpy("reading .npy packs needs numpy: pip install 'mbpack[plan]'") from error
-    with open(path, "rb") as file:
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, _ = read(file)
-    return tuple(shape)
-
-
 def scan(path: str, found: Scan) -> str | None:
-    """Unpickle a file the user vouches for, and go through its rows. Returns why that failed, if it did."""
+    """Go through the rows of a file, running nothing it holds. Returns why that failed, if it did."""
     import numpy as np
 
     try:
-        rows = np.load(path, allow_pickle=True)
-        where = os.path.basename(path)
-        for number, row in enumerate(np.atleast_1d(rows)):
-            columns = [_column(row, name) for name in COLUMNS]
-            if any(column is None for column in columns):
-                found.broken_rows(1, f"{where} row {number}: not a mapping of {', '.join(COLUMNS)}")
-            else:
-                ids, mask, starts = columns
-                found.add(ids, mask, starts, where, number)  # type: ignore[arg-type]
-    except Exception as error:
+        rows = np.atleast_1d(read_rows(path))
+    except (OSError, ValueError) as error:
         return one_line(error)
+    where = os.path.basename(path)
+    for number, row in enumerate(rows):
+        columns = [_column(row, name) for name in COLUMNS]
+        if any(column is None for column in columns):
+            found.broken_rows(1, f"{where} row {number}: not a mapping of {', '.join(COLUMNS)}")
+        else:
+            ids, mask, starts = columns
+            found.add(ids, mask, starts, where, number)  # type: ignore[arg-type]
     return None
 
 

@@ -1,7 +1,7 @@
 """Row lengths from files: text, .npy, parquet, JSONL, packed artifacts, saved histograms. Several files add up.
 
 Everything is read in pieces and counted at once; memory does not grow with the number of rows. Nothing is executed: the
-object arrays of old packed artifacts go through an unpickler that knows arrays, lists and dicts of numbers only.
+object arrays of old packed artifacts are read without running what they hold (`mbpack.config.npy_packs`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from mbpack.config.npy_packs import NpyError, read_rows
 from mbpack.facts.artifacts import COLUMNS, read_location
 from mbpack.plan._optional import PlanError, numpy, one_line, optional
 from mbpack.plan.histogram import FORMAT, Counted, Histogram
@@ -238,7 +239,10 @@ def _read_npy(source: str, options: Options) -> Reading:
         array = np.load(source, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
         if "allow_pickle" in str(error) or "Python objects" in str(error):
-            packs = _load_objects(source)
+            try:
+                packs = read_rows(source)
+            except NpyError as problem:
+                raise PlanError(str(problem)) from None
             return Reading(source, "packed data (.npy)", _of_packs(packs), _packed_notes(source))
         raise PlanError(f"not a readable .npy file ({one_line(error)})") from None
     except EOFError:
@@ -249,29 +253,6 @@ def _read_npy(source: str, options: Options) -> Reading:
         raise PlanError(f"an array of shape {array.shape}; lengths come as one dimension, one number a row")
     parts = (np.asarray(array[start : start + _NUMBERS]) for start in range(0, len(array), _NUMBERS))
     return Reading(source, "array of lengths", _counting(parts, options.counted))
-
-
-def _load_objects(source: str) -> Any:
-    """The object array of a packed .npy of release 0.3, through an unpickler that builds nothing but data."""
-    import pickle
-
-    np = numpy()
-    allowed = {("_reconstruct",), ("ndarray",), ("dtype",), ("scalar",), ("_frombuffer",)}
-
-    class Plain(pickle.Unpickler):
-        def find_class(self, module: str, name: str) -> Any:
-            if module.split(".")[0] == "numpy" and (name,) in allowed:
-                return super().find_class(module, name)
-            raise pickle.UnpicklingError(f"{module}.{name}")
-
-    with open(source, "rb") as stream:
-        version = np.lib.format.read_magic(stream)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        read_header(stream)
-        try:
-            return Plain(stream).load()
-        except Exception as error:
-            raise PlanError(f"not packed data: the file would run code or is damaged ({one_line(error)})") from None
 
 
 def _of_packs(packs: Any) -> Histogram:
