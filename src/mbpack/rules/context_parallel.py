@@ -8,7 +8,7 @@ from typing import Any
 from mbpack.config.run import Run
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.releases import R04, R06
+from mbpack.facts.releases import R04, R05, R06
 from mbpack.rules.base import (
     LAUNCHER_OVERRIDES,
     LAUNCHER_SETS,
@@ -70,7 +70,7 @@ class PerTokenLoss(RejectingRule):
         outcome = _outcome(run, PER_TOKEN)
         if outcome is None or run.flag(PER_TOKEN):
             return
-        if outcome is not SILENT and run.release >= R06 and self._sets_itself(run):
+        if outcome is not SILENT and run.release >= R05 and self._sets_itself(run):
             return
         yield self.finding(
             run,
@@ -86,8 +86,8 @@ class PerTokenLoss(RejectingRule):
 
     @staticmethod
     def _sets_itself(run: Run) -> bool:
-        """Qwen3-VL providers set it themselves when the model is finalised (0.6 and later)."""
-        return run.model_class in ("Qwen3VLModelProvider", "Qwen3VLMoEModelProvider")
+        """Qwen3-VL and Qwen3.5-VL providers set it themselves when the model is finalised (0.5 and later)."""
+        return run.model_class.startswith(("Qwen3VL", "Qwen35VL"))
 
 
 class AverageInCollective(RejectingRule):
