@@ -59,6 +59,25 @@ TEXT: Final = _Kind()  # a scalar that is a string
 COLLECTION: Final = _Kind()  # a mapping or a sequence
 
 
+class _Words(dict[str, Any]):
+    """What unquoted words are read as; keys and values repeat, in one file and from file to file."""
+
+    def __missing__(self, text: str) -> Any:
+        try:
+            value = resolve(text)
+        except ScalarError as error:
+            return error
+        answer = TEXT if value is text else value
+        if len(self) < _MOST_WORDS and len(text) < _LONGEST_WORD:
+            self[text] = answer
+        return answer
+
+
+_WORDS: Final = _Words()
+_MOST_WORDS: Final = 20_000
+_LONGEST_WORD: Final = 80
+
+
 class _Resolve:
     """The hooks a PyYAML composer calls for every node.
 
@@ -74,13 +93,7 @@ class _Resolve:
     def resolve(kind: type, text: Any, implicit: Any) -> Any:
         if kind is not ScalarNode:
             return COLLECTION
-        if not implicit[0]:
-            return TEXT
-        try:
-            value = resolve(text)
-        except ScalarError as error:
-            return error
-        return TEXT if value is text else value
+        return _WORDS[text] if implicit[0] else TEXT
 
 
 class _PythonComposer(Reader, Scanner, Parser, _Resolve, Composer):

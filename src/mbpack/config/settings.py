@@ -27,6 +27,8 @@ from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
 
 __all__ = ["ABSENT", "Layer", "Object", "Origin", "Setting", "Settings", "Unknown", "WrongKind"]
 
+_MOST_DEFAULTS = 10_000
+
 
 class Settings:
     """Layers over a recipe over class defaults, for one release.
@@ -255,9 +257,9 @@ class Settings:
     # ------------------------------------------------------------------ recipe and class defaults
 
     def _fallback(self, key: str, parts: tuple[str, ...], canonical: str) -> Setting:
-        written = ".".join(parts)
         recipe = self.recipe
         if recipe is not None and not self._replaced(parts[:-1]):
+            written = ".".join(parts)
             values = recipe.values
             if canonical in values:
                 return Setting(written, _recipe_value(values[canonical]), Origin.RECIPE, likely=canonical in recipe.likely)
@@ -282,6 +284,18 @@ class Settings:
         return False
 
     def _default(self, key: str, parts: tuple[str, ...]) -> Setting:
+        """What the owning class says; the answer is the same for every configuration with that class."""
+        cls = self._class_of(parts[:-1]) if len(parts) > 1 else ""
+        if cls is None or not self.base_known:
+            return self._find_default(key, parts)
+        held = self.schema.memo.get((cls, parts))
+        if held is None:
+            if len(self.schema.memo) > _MOST_DEFAULTS:  # expressions may ask for any path
+                self.schema.memo.clear()
+            held = self.schema.memo[cls, parts] = self._find_default(key, parts)
+        return held  # type: ignore[no-any-return]
+
+    def _find_default(self, key: str, parts: tuple[str, ...]) -> Setting:
         written = ".".join(parts)
         if len(parts) == 1:
             field = self.schema.sections.get(parts[0])

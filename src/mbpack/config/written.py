@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -40,7 +39,7 @@ def written_values(run: Run) -> list[Written]:
     """Every written value whose field is known, once per run."""
     cached = run.memo.get("written_values")
     if cached is None:
-        cached = run.memo["written_values"] = list(_walk(run))
+        cached = run.memo["written_values"] = _walk(run)
     return cached
 
 
@@ -52,19 +51,21 @@ def written_texts(run: Run) -> list[Written]:
     return cached
 
 
-def _walk(run: Run) -> Iterator[Written]:
+def _walk(run: Run) -> list[Written]:
+    found: list[Written] = []
     settings = run.settings
     for layer in reversed(settings.layers):
         if not isinstance(layer.root.value, dict):
             continue
         for section, item in layer.root.value.items():
             if isinstance(item.value, dict):
-                yield from _fields(run, layer, str(section), item, settings.class_at(str(section)))
+                _fields(run, layer, str(section), item, settings.class_at(str(section)), found)
             elif section in settings.schema.sections:
-                yield Written(str(section), item, settings.schema.sections[section], layer)
+                found.append(Written(str(section), item, settings.schema.sections[section], layer))
+    return found
 
 
-def _fields(run: Run, layer: Layer, path: str, item: Item, cls: str | None) -> Iterator[Written]:
+def _fields(run: Run, layer: Layer, path: str, item: Item, cls: str | None, found: list[Written]) -> None:
     schema = run.settings.schema
     fields = schema.fields(cls) if cls else None
     if fields is None:
@@ -82,13 +83,11 @@ def _fields(run: Run, layer: Layer, path: str, item: Item, cls: str | None) -> I
         if field is None:
             continue
         dotted = f"{path}.{name}"
-        if isinstance(child.value, dict):
+        found.append(Written(dotted, child, field, layer))
+        if child.value.__class__ is dict:
             target = child.value.get("_target_")
             owner = schema.class_of(target.value) if target is not None and isinstance(target.value, str) else None
-            yield Written(dotted, child, field, layer)
-            yield from _fields(run, layer, dotted, child, owner or run.settings.class_at(dotted))
-        else:
-            yield Written(dotted, child, field, layer)
+            _fields(run, layer, dotted, child, owner or run.settings.class_at(dotted), found)
 
 
 def _guessed(run: Run, path: str) -> dict[str, Field] | None:

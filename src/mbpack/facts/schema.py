@@ -105,6 +105,8 @@ class Schema:
         self._raw: dict[str, dict[str, list[Any]] | None] = {}
         self._fields: dict[str, Mapping[str, Field] | None] = {}
         self._targets: dict[str, str | None] = {}
+        #: What others worked out once for this release.
+        self.memo: dict[Any, Any] = {}
 
     def _meta(self, key: str) -> Any:
         start = self._data.index(f"\n.{key}\t".encode()) + len(key) + 3
