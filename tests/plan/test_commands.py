@@ -51,6 +51,26 @@ def test_text_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert picture.read_bytes().startswith(b"<?xml")
 
 
+def test_shards_add_up_and_the_choice_feeds_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chain of the README: histograms of shards, a plan over both, its choice as a configuration."""
+    from mbpack.cli.main import run as mbpack
+
+    lines = Path(BIMODAL).read_text().splitlines(keepends=True)
+    monkeypatch.chdir(tmp_path)
+    for number, part in enumerate((lines[:700], lines[700:])):
+        Path(f"{number}.txt").write_text("".join(part))
+        assert mbpack(["lengths", f"{number}.txt", "--output", f"{number}.json"]) == 0
+    topology = "--gpus 16 --tp 4 --cp 2 --sp --schema chat".split()
+    assert mbpack(["plan", "0.json", "1.json", *topology, "--json", "both.json", "--write", "chosen.answers"]) == 0
+    assert mbpack(["plan", BIMODAL, *topology, "--json", "whole.json"]) == 0
+    both, whole = (json.loads(Path(name).read_text()) for name in ("both.json", "whole.json"))
+    assert both["candidates"] == whole["candidates"]
+    chosen = "init --answers chosen.answers --recipe qwen3_8b_sft_config --data chat --yes".split()
+    assert mbpack(chosen) == 0
+    assert yaml.safe_load(Path("packing.yaml").read_text())["dataset"]["seq_length"] == both["recommendation"]["pack_size"]
+    assert mbpack(["doctor", "packing.yaml", "--strict"]) == 0
+
+
 def test_what_nobody_said_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plan", BIMODAL, "--pack", "8192", "--no-chart") == 0
     shown = " ".join(capsys.readouterr().out.split())
