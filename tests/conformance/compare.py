@@ -114,13 +114,19 @@ def doctor(mbpack: Sequence[str], rows: Sequence[Row]) -> list[dict[str, Any]]:
         for path, row in zip(paths, rows, strict=True):
             path.write_text(text_of(row), encoding="utf-8")
         plain = [i for i, row in enumerate(rows) if not row.get("overrides")]
-        for start in range(0, len(plain), BATCH):
-            part = plain[start : start + BATCH]
-            for i, answer in zip(part, _call(mbpack, [str(paths[i]) for i in part]), strict=True):
-                answers[i] = answer
+        for i, answer in zip(plain, check_files(mbpack, [paths[i] for i in plain]), strict=True):
+            answers[i] = answer
         for i, row in enumerate(rows):
             if row.get("overrides"):
                 answers[i] = _call(mbpack, [str(paths[i])], row["overrides"])[0]
+    return answers
+
+
+def check_files(mbpack: Sequence[str], paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """mbpack's answer for every file, in order."""
+    answers: list[dict[str, Any]] = []
+    for start in range(0, len(paths), BATCH):
+        answers += _call(mbpack, [str(path) for path in paths[start : start + BATCH]])
     return answers
 
 

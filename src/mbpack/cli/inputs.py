@@ -16,7 +16,7 @@ from mbpack.config.document import MAX_BYTES, Document, parse
 if TYPE_CHECKING:
     from pathlib import Path
 
-_OVERRIDE = re.compile(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*=|~[A-Za-z_][\w.]*$")
+_OVERRIDE = re.compile(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*[ \t]*=|~[A-Za-z_][\w.]*$")
 _YAML = (".yaml", ".yml")
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 #: Names under which a checkpoint keeps its configuration, best first.

@@ -65,11 +65,28 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
             return "null"
         if isinstance(held, (str, int, float)):
             return "leaf"
+        if isinstance(held, dict) and _written_in_file(run, key[:-1]):
+            return "missing"  # a plain mapping of the file: it has its own keys and no others
         raise Unknown(owner, () if settings.base_known else ("recipe",), "its class is not known")
     fields = settings.schema.fields(cls)
     if fields is None:
         raise Unknown(owner, (), f"the fields of {cls} are not known")
     return "exists" if key[-1] in fields else "missing"
+
+
+def _is_set(run: Run, override: Override) -> bool:
+    """Whether a key that exists holds a value when an argument is applied: Hydra adds over null, not over anything else.
+
+    Raises:
+        Unknown: nobody says what the recipe holds.
+    """
+    value = _before(run, ".".join(override.key))
+    for earlier in run.overrides:
+        if earlier is override:
+            break
+        if isinstance(earlier, Override) and earlier.key == override.key:
+            value = None if earlier.op == "delete" else earlier.value
+    return value is not None
 
 
 def _is_null_section(run: Run, section: str) -> bool:
@@ -145,7 +162,8 @@ class CliUnknownKey(RejectingRule):
     """An override on the command line must name a key that exists.
 
     Hydra's struct mode refuses an unknown key. With a plus sign it is accepted and then ignored with a log line, because
-    the configuration object has no such field. A plus sign on a key that exists is refused too.
+    the configuration object has no such field. A plus sign on a key that holds a value is refused too; one that is null
+    may be added.
 
     ## Bad
     ```yaml
@@ -208,7 +226,7 @@ class CliUnknownKey(RejectingRule):
                     fix=Fix("the right key", (Edit("delete", path),)),
                     station="load",
                 )
-            elif state == "exists" and entry.op == "add" and not isinstance(entry.value, (dict, list)):
+            elif state == "exists" and entry.op == "add" and _is_set(run, entry) and not isinstance(entry.value, (dict, list)):
                 yield self.finding(
                     run,
                     REJECTED_LOAD,

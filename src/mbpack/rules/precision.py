@@ -163,6 +163,57 @@ class MxFp8Reuse(RejectingRule):
             )
 
 
+class BufferWithoutParameters(RejectingRule):
+    """Gradient buffers are reused for gathered MXFP8 parameters only where parameters are gathered in FP8.
+
+    `mixed_precision` writes both switches over those of `ddp`.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    mixed_precision:
+      _target_: megatron.bridge.training.mixed_precision.MixedPrecisionConfig
+      fp8: e4m3
+      fp8_recipe: mxfp8
+      fp8_param_gather: false
+      reuse_grad_buf_for_mxfp8_param_ag: true
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    mixed_precision:
+      _target_: megatron.bridge.training.mixed_precision.MixedPrecisionConfig
+      fp8: e4m3
+      fp8_recipe: mxfp8
+      fp8_param_gather: true
+      reuse_grad_buf_for_mxfp8_param_ag: true
+    ```
+
+    ## Upstream
+    - all releases: Megatron-Core `distributed_data_parallel_config.py`, `DistributedDataParallelConfig.__post_init__`
+    """
+
+    code, slug = "PRC103", "prec/reuse-without-mxfp8"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        held = _precision(run)
+        owner = "mixed_precision" if held is not None else "ddp"
+        read = held if held is not None else lambda name: run.value(f"ddp.{name}")
+        if read("reuse_grad_buf_for_mxfp8_param_ag") and not read("fp8_param_gather"):
+            key = f"{owner}.reuse_grad_buf_for_mxfp8_param_ag"
+            yield self.finding(
+                run,
+                REJECTED,
+                key,
+                "reuse_grad_buf_for_mxfp8_param_ag needs fp8_param_gather: true",
+                why="There are no MXFP8 parameters that could share the gradient buffer.",
+                related=(f"{owner}.fp8_param_gather",),
+                fix=Fix("reuse_grad_buf_for_mxfp8_param_ag: false", set_to(run, (key, False)), safe=True),
+                station="section:ddp",
+            )
+
+
 def _precision(run: Run) -> Any:
     """A reader of mixed-precision fields, whether the setting is a name or an object; None where there is none."""
     setting = run.value("mixed_precision")
@@ -360,6 +411,7 @@ RULES: tuple[Rule, ...] = (
     FsdpCheckpoint(),
     AsyncSaveFormat(),
     MxFp8Reuse(),
+    BufferWithoutParameters(),
     PrecisionName(),
     Deterministic(),
     NcclEpNeedsFlex(),

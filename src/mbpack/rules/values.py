@@ -11,6 +11,7 @@ from mbpack.config.settings import Setting, Unknown
 from mbpack.config.written import Written, written_texts, written_values
 from mbpack.facts.order import position
 from mbpack.facts.releases import NIGHTLY, R03, R06
+from mbpack.rules import null_numbers
 from mbpack.rules.base import (
     CRASH_DATA,
     IGNORED,
@@ -26,6 +27,8 @@ from mbpack.rules.base import (
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*([eE][-+]?\d+)?|\.\d+)$")
 TP = "model.tensor_model_parallel_size"
+#: The deviation of the initial weights is divided by the root of twice this number.
+LAYERS = ("model.num_layers", "model.transformer.num_layers")
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
 
@@ -63,6 +66,8 @@ class QuotedNumber(RejectingRule):
             if not isinstance(value, str):
                 continue
             stations = [station for setting, station in run.stopped if station and setting.item is written.item]
+            if written.path in LAYERS and not null_numbers.has_pattern(run):
+                stations.append("section:model@layers")
             outcome = CRASH_DATA
             station = ""
             if stations:
@@ -382,6 +387,7 @@ class EnvVars(RejectingRule):
 
 
 RULES: tuple[Rule, ...] = (
+    *null_numbers.RULES,
     QuotedNumber(),
     QuotedBool(),
     FloatInt(),

@@ -1,0 +1,122 @@
+"""Numbers that are null, where the start-up calculates with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mbpack.config.in_effect import SPECS
+from mbpack.config.run import Run
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.releases import NIGHTLY, R05, R06
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
+
+TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
+MBS, GBS, ITERS = "train.micro_batch_size", "train.global_batch_size", "train.train_iters"
+PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
+
+
+def has_pattern(run: Run) -> bool:
+    """Whether a pattern of layers, as hybrid models have it, says how many there are."""
+    names = ("hybrid_layer_pattern", "hybrid_override_pattern")
+    return any(isinstance(run.maybe(f"model.{name}"), str) for name in names)
+
+
+class NullNumber(RejectingRule):
+    """A size that is null cannot be calculated with.
+
+    `null` replaces the number of the recipe or the class by nothing; the start-up stops with a TypeError where it first
+    divides, multiplies or compares. A key that is left out keeps its number.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: null}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {context_parallel_size: 1}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.get_data_parallel_size`, `_calculate_scheduler_steps` and `validate`
+    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "CFG131", "cfg/null-number"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for key, station in self._used(run):
+            if run.wrote(key) and run.value(key) is None:
+                name = key.rpartition(".")[2]
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    key,
+                    f"{key} is null, a number is needed",
+                    why="The start-up calculates with it and stops with a TypeError.",
+                    fix=Fix(f"{name}: a number, or no line for {name}"),
+                    station=station,
+                )
+
+    @staticmethod
+    def _used(run: Run) -> Iterator[tuple[str, str]]:
+        """Keys that this start-up calculates with, and where."""
+        for key in (TP, PP, CP):
+            yield key, "topo/world-divisible"
+        yield "model.num_attention_heads", "topo/heads-divisible"
+        if not has_pattern(run):
+            yield "model.num_layers", "section:model@layers"
+        if run.maybe(ITERS) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
+            yield WARM_UP, "sched/steps"
+        if run.maybe(ITERS) is not None and run.release < R05:
+            yield GBS, "sched/steps"
+        cp = run.maybe(CP)
+        if isinstance(cp, (int, float)) and cp > 1:
+            yield "model.seq_length", "align/model-seq-2cp"
+        if run.wrote(PACK_SIZE) and run.maybe(SPECS) is not None:
+            early = run.release >= R06 and run.dataset is DatasetKind.GPT_SFT
+            yield PACK_SIZE, "batch/offline-size-positive@dataset" if early else "batch/offline-size-positive"
+
+
+class EvalBatchMissing(RejectingRule):
+    """Batch sizes that are null leave the evaluation without one.
+
+    From 0.5 on the evaluation takes the training's sizes where it has none of its own; then the training must have them.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: null}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    train: {micro_batch_size: 1}
+    ```
+
+    ## Upstream
+    - 0.5 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    """
+
+    code, slug = "BAT114", "batch/eval-batch-missing"
+    releases = (R05, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        for key in (GBS, MBS):
+            name = key.partition(".")[2]
+            if run.wrote(key) and run.value(key) is None and run.value(f"validation.eval_{name}") is None:
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    key,
+                    f"{key} is null, and so is validation.eval_{name}",
+                    why="The evaluation has no batch of its own and takes that of the training.",
+                    related=(f"validation.eval_{name}",),
+                    fix=Fix(f"{name}: a number"),
+                )
+
+
+RULES: tuple[Rule, ...] = (NullNumber(), EvalBatchMissing())
