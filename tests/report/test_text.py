@@ -78,7 +78,18 @@ def test_quiet_when_right() -> None:
 
 
 def test_several_reports_end_with_a_count() -> None:
-    assert summary([(1, 0), (0, 2), (0, 0)], Style()) == "3 configurations: 1 error, 2 warnings, 1 clean"
+    count, *more = summary([(1, 0), (0, 2), (0, 0)], Style()).splitlines()
+    assert count == "3 configurations: 1 error, 2 warnings, 1 clean"
+    assert "mbpack verify FILE" in " ".join(more)
+
+
+def test_among_others_a_report_leaves_out_what_each_would_repeat() -> None:
+    result = examine([parse("train: {micro_batch_size: 2}\ndataset: {enable_in_batch_packing: true}", "a.yaml")], path="a.yaml")
+    alone, beside = render(result, Style()).splitlines(), render(result, Style(), one_of_many=True).splitlines()
+    left_out = [line for line in alone if line not in beside]
+    assert all(line in alone for line in beside)
+    assert left_out[0].startswith("Upstream tests") and any(is_command(line) for line in left_out)
+    assert left_out[-1].startswith("Not validated here")
 
 
 # ---------------------------------------------------------------------- widths

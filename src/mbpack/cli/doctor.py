@@ -87,6 +87,7 @@ def doctor(
             marks=write_baseline is not None,
             show_resolved=show_resolved,
             inspect=inspect,
+            one_of_many=len(units) > 1,
             lengths=_lengths(lengths),
         )
         found = list(reports(units, options))

@@ -49,6 +49,7 @@ class Options(Struct, frozen=True):
     marks: bool = False  # whether fingerprints for a new baseline are wanted
     show_resolved: bool = False
     inspect: bool = False
+    one_of_many: bool = False  # whether there are other configurations beside each
     lengths: Mapping[int, int] | None = None  # stored row length -> rows of the training data
 
 
@@ -206,7 +207,7 @@ def _fragment(result: Result, options: Options) -> Any:
     if options.output_format == "text":
         from mbpack.report.text import render
 
-        return render(result, options.style)
+        return render(result, options.style, options.one_of_many)
     from mbpack.report.json import file_data
 
     return file_data(result)

@@ -293,7 +293,7 @@ class Settings:
             if len(self.schema.memo) > _MOST_DEFAULTS:  # expressions may ask for any path
                 self.schema.memo.clear()
             held = self.schema.memo[cls, parts] = self._find_default(key, parts)
-        return held  # type: ignore[no-any-return]
+        return held
 
     def _find_default(self, key: str, parts: tuple[str, ...]) -> Setting:
         written = ".".join(parts)

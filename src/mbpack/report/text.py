@@ -42,10 +42,12 @@ _OTHER_NEEDS = {
     "value": "the value of an expression",
 }
 
+_LIMITS = "Not validated here: Megatron-Core's checks of other model fields."
 
-def render(result: Result, style: Style) -> str:
-    """One configuration's report."""
-    return "\n".join(_lines(result, style))
+
+def render(result: Result, style: Style, one_of_many: bool = False) -> str:
+    """One configuration's report; among others without what would be said again and again."""
+    return "\n".join(_lines(result, style, one_of_many))
 
 
 def summary(results: Sequence[tuple[int, int]], style: Style) -> str:
@@ -54,14 +56,16 @@ def summary(results: Sequence[tuple[int, int]], style: Style) -> str:
     clean = sum(not e and not w for e, w in results)
     kind = "error" if errors else "warning" if warnings else "good"
     counts = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}, {clean} clean"
-    return style.paint(kind, f"{_count(len(results), 'configuration')}: {counts}")
+    total = style.paint(kind, f"{_count(len(results), 'configuration')}: {counts}")
+    more = "mbpack verify FILE names the upstream tests for what a configuration uses."
+    return "\n".join((total, *(style.paint("dim", line) for line in style.wrap(f"{_LIMITS} {more}", "", ""))))
 
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _lines(result: Result, style: Style) -> Iterator[str]:
+def _lines(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
     shown = [finding for finding in result.findings if finding.outcome.severity != "info"]
     notes = [finding for finding in result.findings if finding.outcome.severity == "info"]
     name = printable("stdin" if result.path == "-" else result.path or _recipe_name(result))
@@ -79,7 +83,7 @@ def _lines(result: Result, style: Style) -> Iterator[str]:
         for finding in notes:
             yield from _note(finding, style)
     yield ""
-    yield from _closing(result, style)
+    yield from _closing(result, style, one_of_many)
 
 
 def _heading(name: str, context: str, style: Style) -> Iterator[str]:
@@ -243,21 +247,20 @@ def _needed(entries: Sequence[NotChecked]) -> list[str]:
     return flags + sorted(_OTHER_NEEDS[need] for need in needs if need in _OTHER_NEEDS)
 
 
-def _closing(result: Result, style: Style) -> Iterator[str]:
+def _closing(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
     """Below the findings: derived values, what was not checked, upstream's tests, the counts."""
     derived = [f"{_LABELS.get(name, name)} {value}" for name, value in result.derived.items()]
     if derived:
         yield from flow(derived, style.width, "Derived   ", "          ", "   ")
     if result.not_checked:
         yield from _not_checked(result.not_checked, style)
-    if result.run is not None:
+    if result.run is not None and not one_of_many:
         commands = test_commands(result.run)
         if commands:
             where = f"(Megatron-Bridge {result.run.release}, in its checkout)"
             yield from style.wrap(f"Upstream tests for what this configuration uses {where}:", "", "  ")
             yield from (f"  {command}" for command in commands)
-        limits = "Not validated here: Megatron-Core's checks of other model fields."
-        yield from (style.paint("dim", line) for line in style.wrap(limits, "", ""))
+        yield from (style.paint("dim", line) for line in style.wrap(_LIMITS, "", ""))
     yield from _totals(result, style)
 
 
