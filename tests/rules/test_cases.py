@@ -46,7 +46,7 @@ def examine(case: dict[str, Any], context: dict[str, Any]) -> Result:
     if "arguments" not in case:
         return doctor(case["input"], **context)
     flags = Given(**{name: str(value) if name == "bridge" else value for name, value in context.items()})
-    return judge(Request([parse(case.get("input", ""))], flags, overrides=parse_overrides(case["arguments"])))
+    return judge(Request([parse(case.get("input") or "")], flags, overrides=parse_overrides(case["arguments"])))
 
 
 def _same(actual: Any, expected: Any) -> bool:

@@ -180,13 +180,16 @@ class OfflineEnablePair(RejectingRule):
                 return  # run_recipe creates default specs
             target = "megatron.bridge.data.packing.config.PackedSequenceSpecs"
             size = run.maybe("dataset.seq_length")
+            cleared = run.wrote(specs) and not run.wrote(switch)  # null over the recipe's specs: packing is not wanted
             yield self.finding(
                 run,
                 REJECTED,
-                switch,
+                specs if cleared else switch,
                 "offline packing is switched on without offline_packing_specs",
-                related=(specs,),
-                fix=Fix(
+                related=(switch if cleared else specs,),
+                fix=Fix("enable_offline_packing: false as well (packing off)", set_to(run, (switch, False)), safe=True)
+                if cleared
+                else Fix(
                     "add offline_packing_specs with _target_, packed_sequence_size and pad_seq_to_mult",
                     set_to(
                         run,
