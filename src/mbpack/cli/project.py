@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from mbpack.config.context import ContextError, Given, check_value
@@ -11,26 +11,31 @@ from mbpack.config.context import ContextError, Given, check_value
 _CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
 
 
-def project_settings(start: Path | None = None) -> tuple[Given, dict[str, Any]]:
+def project_settings() -> tuple[Given, dict[str, Any]]:
     """Context values and rule selection (``select``, ``ignore``) of the nearest pyproject.toml.
 
     Raises:
         ContextError: the table has a key or value that cannot be used.
     """
-    folder = (start or Path.cwd()).resolve()
-    for candidate in (folder, *folder.parents):
-        path = candidate / "pyproject.toml"
-        if path.is_file():
+    try:
+        folder, below = os.path.realpath(os.getcwd()), ""
+    except FileNotFoundError:  # somebody removed the directory
+        return Given(), {}
+    while folder != below:
+        path = os.path.join(folder, "pyproject.toml")
+        if os.path.isfile(path):
             table = _table(path)
             return (_given(path, table), table) if table is not None else (Given(), {})
-        if (candidate / ".git").exists():
+        if os.path.exists(os.path.join(folder, ".git")):
             break
+        folder, below = os.path.dirname(folder), folder
     return Given(), {}
 
 
-def _table(path: Path) -> dict[str, Any] | None:
+def _table(path: str) -> dict[str, Any] | None:
     try:
-        text = path.read_bytes()
+        with open(path, "rb") as file:
+            text = file.read()
     except OSError as error:
         raise ContextError(f"{path}: cannot be read: {error.strerror or error}") from None
     if b"mbpack" not in text:
@@ -49,7 +54,7 @@ def _table(path: Path) -> dict[str, Any] | None:
     return table
 
 
-def _given(path: Path, table: dict[str, Any]) -> Given:
+def _given(path: str, table: dict[str, Any]) -> Given:
     values = {}
     for name, value in table.items():
         if name in ("select", "ignore"):

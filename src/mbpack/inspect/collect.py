@@ -12,7 +12,6 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts.artifacts import NPY_SUFFIX, read_location
 from mbpack.facts.releases import DEFAULT, Release
-from mbpack.inspect import legacy, parquet
 from mbpack.inspect.metadata import read_metadata
 from mbpack.inspect.places import (
     dataset_root,
@@ -22,7 +21,6 @@ from mbpack.inspect.places import (
     places,
     resolve,
 )
-from mbpack.inspect.rows import Scan
 
 #: Bytes of a JSONL file in which lines are counted; of a longer one the first part is taken for the whole.
 COUNTED_BYTES = 16 << 20
@@ -99,6 +97,8 @@ def look_at(
 
 
 def _shard(path: str) -> Shard:
+    from mbpack.inspect import legacy, parquet  # only where there is a file: most configurations name none that is here
+
     try:
         return legacy.read_shard(path) if path.lower().endswith(NPY_SUFFIX) else parquet.read_shard(path)
     except ImportError:
@@ -106,6 +106,9 @@ def _shard(path: str) -> Shard:
 
 
 def _scanned(packs: Packs, eos: int | None, progress: Progress | None) -> Packs:
+    from mbpack.inspect import legacy, parquet
+    from mbpack.inspect.rows import Scan
+
     problems: dict[str, str] = {}
     statistics: RowStatistics | None = None
     try:
