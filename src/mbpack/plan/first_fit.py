@@ -53,7 +53,7 @@ class _Crowd:
     """
 
     def __init__(self, limit: int) -> None:
-        self._shift = max(5, limit.bit_length() // 2)
+        self._shift = max(3, limit.bit_length() // 2)
         blocks = (limit >> self._shift) + 1
         self._top = [_NEVER] * (blocks << self._shift)
         self._best = [_NEVER] * blocks
