@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from mbpack.config.context import ContextError
 from mbpack.config.run import Run
-from mbpack.config.settings import Unknown, WrongKind
+from mbpack.config.settings import Origin, Unknown, WrongKind
 from mbpack.engine.derived import derived_values
 from mbpack.engine.result import NotChecked, Result
 from mbpack.engine.suppress import apply_ignores
@@ -22,6 +22,8 @@ ENVIRONMENT = frozenset({"filesystem", "hardware", "environment", "libraries", "
 
 #: Order of findings in reports: refusals first, then silent damage before crashes before ignored before waste.
 _CONSEQUENCES = {"rejected": 0, "silent": 1, "crash": 2, "ignored": 3, "waste": 4, "note": 5}
+#: More than a file has characters.
+_AFTER_FILES = 1 << 40
 _SEVERITIES = {"error": 0, "warning": 1, "info": 2}
 
 
@@ -117,7 +119,7 @@ def _mode(run: Run) -> str:
 
 
 def _fires(run: Run) -> Callable[[Finding], tuple[int, int, int]]:
-    """Order of refusals as upstream would meet them; at load, as the file is read."""
+    """Order of refusals as upstream would meet them; at load, as the file is read, and the arguments after it."""
 
     def key(finding: Finding) -> tuple[int, int, int]:
         place = position(run.release, finding.station)
@@ -125,6 +127,7 @@ def _fires(run: Run) -> Callable[[Finding], tuple[int, int, int]]:
         offset = 0
         if place == 0:
             offset = finding.offset if finding.offset is not None else item.span.start if item is not None else 0
+            offset += _AFTER_FILES if finding.setting.origin is Origin.OVERRIDE else 0
         return place, offset, _SEVERITIES[finding.outcome.severity]
 
     return key

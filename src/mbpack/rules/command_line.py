@@ -24,6 +24,8 @@ def _state(run: Run, override: Override) -> str:
             break
         if isinstance(earlier, Override) and earlier.key == override.key and earlier.op in ("add", "force"):
             return "exists"
+        if isinstance(earlier, Override) and earlier.key == override.key[:-1] and isinstance(earlier.value, (str, int, float)):
+            return "leaf"
     return _existing(run, override.key)
 
 
@@ -49,6 +51,8 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         return "missing"
     if len(key) == 2 and _is_null_section(run, owner):
         return "null"
+    if _told(run) and _written_in_file(run, key[:-1]) and _base(run, owner, NO_DEFAULT) is None:
+        return "missing"  # a mapping of the file over null: it has its own keys and no others
     cls = settings.class_at(_canonical(run, owner))
     if cls is None:
         if key[0] not in settings.schema.sections:
@@ -89,12 +93,15 @@ def _is_set(run: Run, override: Override) -> bool:
     return value is not None
 
 
+def _told(run: Run) -> bool:
+    """Whether it is known what lies below the file; recipes of the development tree do not tell all they set."""
+    return run.settings.complete or (run.settings.recipe is not None and run.settings.recipe.complete)
+
+
 def _is_null_section(run: Run, section: str) -> bool:
-    """Whether a section that may be null certainly is; recipes of the development tree do not tell all they set."""
-    settings = run.settings
-    field = settings.schema.sections.get(section)
-    told = settings.complete or (settings.recipe is not None and settings.recipe.complete)
-    return field is not None and field.default is None and told and _before(run, section) is None
+    """Whether a section that may be null certainly is."""
+    field = run.settings.schema.sections.get(section)
+    return field is not None and field.default is None and _told(run) and _before(run, section) is None
 
 
 def _before(run: Run, path: str) -> Any:
@@ -110,6 +117,15 @@ def _before(run: Run, path: str) -> Any:
             return item.value
     if not settings.base_known:
         raise Unknown(path, ("recipe",))
+    found = _base(run, path, NO_DEFAULT)
+    if found is NO_DEFAULT:
+        raise Unknown(path, (), "its default is not known")
+    return found
+
+
+def _base(run: Run, path: str, unknown: Any) -> Any:
+    """What the recipe or else the class holds at a path, whatever the file says; ``unknown`` where neither tells."""
+    settings, parts = run.settings, path.split(".")
     canonical = _canonical(run, path)
     if settings.recipe is not None and canonical in settings.recipe.values:
         return settings.recipe.values[canonical]
@@ -117,9 +133,7 @@ def _before(run: Run, path: str) -> Any:
         field = settings.schema.sections.get(path)
     else:
         field = (settings.schema.fields(settings.class_at(".".join(parts[:-1])) or "") or {}).get(parts[-1])
-    if field is None or field.default is NO_DEFAULT:
-        raise Unknown(path, (), "its default is not known")
-    return field.default
+    return unknown if field is None else field.default
 
 
 def _canonical(run: Run, path: str) -> str:

@@ -298,7 +298,7 @@ class PretrainedCheckpoint(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         key = "checkpoint.pretrained_checkpoint"
-        if run.maybe(key) == "":
+        if run.release >= R04 and run.maybe(key) == "":  # 0.3 only asks whether there is a path
             yield self.finding(
                 run,
                 REJECTED,

@@ -78,6 +78,8 @@ class NullNumber(RejectingRule):
         if run.wrote(PACK_SIZE) and run.maybe(SPECS) is not None:
             early = run.release >= R06 and run.dataset is DatasetKind.GPT_SFT
             yield PACK_SIZE, "batch/offline-size-positive@dataset" if early else "batch/offline-size-positive"
+        if run.release < R05 and run.wrote(MBS) and run.offline:
+            yield MBS, "batch/offline-mbs-one"
 
 
 class EvalBatchMissing(RejectingRule):

@@ -144,11 +144,10 @@ class MxFp8Reuse(RejectingRule):
     """
 
     code, slug = "PRC101", "prec/mxfp8-reuse"
-    releases = (R05, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
         held = _precision(run)
-        if held is None or uses_fsdp(run):
+        if held is None or (run.release >= R05 and uses_fsdp(run)):
             return
         gather = held("fp8_param_gather")
         if gather and held("fp8_recipe") == "mxfp8" and not held("reuse_grad_buf_for_mxfp8_param_ag"):
@@ -159,6 +158,7 @@ class MxFp8Reuse(RejectingRule):
                 key,
                 "fp8_param_gather with MXFP8 needs reuse_grad_buf_for_mxfp8_param_ag: true",
                 related=("mixed_precision.fp8_param_gather", "mixed_precision.fp8_recipe"),
+                station="section:mixed_precision" if run.release < R05 else "",
                 fix=Fix("reuse_grad_buf_for_mxfp8_param_ag: true", set_to(run, (key, True)), safe=True),
             )
 

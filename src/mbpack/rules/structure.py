@@ -113,8 +113,9 @@ class ListOverDict(RejectingRule):
         if run.complete:
             return
         for name, item, layer in run.settings.sections():
-            if isinstance(item.value, list) and name in run.settings.schema.sections and name not in self.OPTIONAL:
-                yield self._say(run, name, item, layer)
+            if isinstance(item.value, list) and name in run.settings.schema.sections:
+                if name not in self.OPTIONAL or isinstance(self._held(run, name), dict):
+                    yield self._say(run, name, item, layer)
             elif isinstance(item.value, dict) and name in run.settings.schema.sections:
                 yield from self._inside(run, name, item, layer)
 
