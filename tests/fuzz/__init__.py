@@ -1,0 +1,1 @@
+"""Fuzzing of every input that mbpack reads (see README.md)."""
