@@ -10,6 +10,7 @@ Arguments and launch commands end with their line.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mbpack.config.context import Given
 from mbpack.config.document import Document, parse
@@ -26,16 +27,25 @@ def examine_example(text: str) -> Result:
     launch, arguments, found = _comment(text, "launch"), _comment(text, "arguments"), in_text(text)
     assert sum(map(bool, (launch, arguments, found))) <= 1, "one kind of surroundings an example"
     if launch:
-        command = read_launch(launch)
-        assert command is not None, f"no launch command: {launch}"
         release = re.search(r"\bbridge=(\S+)", text)
-        flags = Given(release[1] if release else None)
-        return judge(Request(flags=flags, launch=command, script=Document("train.sh", launch, None)))
+        return launched(launch, Given(release[1] if release else None))
     if arguments:
-        return judge(Request([parse(text)], overrides=parse_overrides(arguments.split())))
+        return with_arguments(text, arguments.split(), Given())
     return doctor_with(found, text) if found else doctor(text)
+
+
+def launched(command: str, flags: Given) -> Result:
+    """The doctor's answer to a launch command, as it stands in a script."""
+    launch = read_launch(command + "\n")
+    assert launch is not None, f"no launch command: {command}"
+    return judge(Request(flags=flags, launch=launch, script=Document("train.sh", command + "\n", None)))
+
+
+def with_arguments(text: str, arguments: Sequence[str], flags: Given) -> Result:
+    """The doctor's answer to a file with KEY=VALUE arguments beside it."""
+    return judge(Request([parse(text)], flags, overrides=parse_overrides(arguments)))
 
 
 def _comment(text: str, name: str) -> str:
     match = re.search(rf"^# {name}: (.*)$", text, re.MULTILINE)
-    return match[1] + "\n" if match else ""
+    return match[1] if match else ""

@@ -1,6 +1,7 @@
 """Rule cases as YAML data: an input, the context, and the findings it must and must not give.
 
-``arguments`` are KEY=VALUE arguments beside the input, ``verdict`` and ``first`` (the slug that fires first) the answer.
+``arguments`` are KEY=VALUE arguments beside the input, ``launch`` is a launch command instead of one. ``first`` is the
+slug that fires first; ``not_checked`` names what rules lack.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ from typing import Any
 import pytest
 
 from mbpack.config.context import Given
-from mbpack.config.document import parse
-from mbpack.config.overrides import parse_overrides
-from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from mbpack.report.json import finding_data
-from tests.conftest import doctor, load_cases
+from tests.conftest import load_cases
+from tests.rules.examples import launched, with_arguments
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 CASES = [pytest.param(case, id=f"{file.stem}:{case['name']}") for file in FILES for case in load_cases(file)]
@@ -34,6 +33,8 @@ def test_case(case: dict[str, Any]) -> None:
         assert matches, f"expected {expected}, found {[(d['slug'], d['severity'], d['consequence'], d['key']) for d in found]}"
     for slug in case.get("absent", ()):
         assert slug not in [data["slug"] for data in found]
+    for slug, needs in case.get("not_checked", {}).items():
+        assert (slug, tuple(needs)) in [(entry.rule.slug, tuple(entry.needs)) for entry in result.not_checked]
     if "verdict" in case:
         assert result.verdict == case["verdict"]
     if "first" in case:
@@ -43,10 +44,10 @@ def test_case(case: dict[str, Any]) -> None:
 
 def examine(case: dict[str, Any], context: dict[str, Any]) -> Result:
     """The doctor's answer to a case."""
-    if "arguments" not in case:
-        return doctor(case["input"], **context)
     flags = Given(**{name: str(value) if name == "bridge" else value for name, value in context.items()})
-    return judge(Request([parse(case.get("input") or "")], flags, overrides=parse_overrides(case["arguments"])))
+    if "launch" in case:
+        return launched(case["launch"], flags)
+    return with_arguments(case.get("input") or "", case.get("arguments", ()), flags)
 
 
 def _same(actual: Any, expected: Any) -> bool:
