@@ -51,6 +51,7 @@ _MODEL = (
     "pp/allgather-variable",
     "topo/ep-overlap-conditions",
     "cp/comm-type-list-length",
+    "topo/world-divisible@pipeline",
     "dsa/packed",
     "graph/te-rng-tracker",
     "topo/vpp",

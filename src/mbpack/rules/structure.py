@@ -164,4 +164,48 @@ class ListOverDict(RejectingRule):
         return Fix(f"{title}: {', '.join(meant)}", (Edit("set", path, meant),))
 
 
-RULES: tuple[Rule, ...] = (SectionNull(), ListOverDict(), *nested_objects.RULES, *targets.RULES)
+class SectionMissing(RejectingRule):
+    """A saved configuration lacks a section that has no default.
+
+    A whole file goes through the strict loader, which makes every section from the file; these have no class to start
+    from. Files that hold only a part of the sections are examples and are not judged by this rule.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script
+    _target_: megatron.bridge.training.config.ConfigContainer
+    model: {_target_: megatron.bridge.models.gpt_provider.GPTModelProvider, num_layers: 2, num_attention_heads: 8}
+    train: {train_iters: 10, global_batch_size: 8, micro_batch_size: 1}
+    optimizer: {lr: 0.0001}
+    checkpoint: {}
+    dataset: {_target_: megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig, dataset_root: /data, seq_length: 512}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.7: `training/config.py`, `ConfigContainer.from_dict` (TypeError of the class)
+    """
+
+    code, slug = "CFG132", "cfg/section-missing"
+
+    #: Sections without a default; `logger` and `tokenizer` hold nothing about packing and are often cut from examples.
+    REQUIRED = ("train", "model", "optimizer", "scheduler", "dataset", "checkpoint")
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.complete:
+            return
+        there = {name for name, _, _ in run.settings.sections()}
+        missing = [name for name in self.REQUIRED if name not in there]
+        if len(missing) > 2:
+            return
+        for name in missing:
+            yield self.finding(
+                run,
+                REJECTED_LOAD,
+                name,
+                f"section {name} is missing, and {run.release} has no default for it",
+                fix=Fix(f"the {name} section of the saved configuration"),
+                station="load",
+            )
+
+
+RULES: tuple[Rule, ...] = (SectionNull(), SectionMissing(), ListOverDict(), *nested_objects.RULES, *targets.RULES)

@@ -64,6 +64,16 @@ class WorldDivisible(RejectingRule):
             )
             return
         gpus = run.gpus
+        if pp < 0 and gpus % size == 0:
+            yield self.finding(
+                run,
+                REJECTED,
+                PP,
+                f"pipeline parallel {pp} must be positive",
+                fix=Fix("pipeline_model_parallel_size: 1", set_to(run, (PP, 1))),
+                station="topo/world-divisible@pipeline",
+            )
+            return
         if size < 0 and gpus % size == 0:
             yield self.finding(
                 run,
