@@ -181,6 +181,28 @@ class SectionMissing(RejectingRule):
     dataset: {_target_: megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig, dataset_root: /data, seq_length: 512}
     ```
 
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script
+    _target_: megatron.bridge.training.config.ConfigContainer
+    model:
+      _target_: megatron.bridge.models.gpt_provider.GPTModelProvider
+      num_layers: 2
+      num_attention_heads: 8
+      hidden_size: 512
+      seq_length: 512
+    train: {train_iters: 10, global_batch_size: 8, micro_batch_size: 1}
+    optimizer: {lr: 0.0001}
+    scheduler: {}
+    logger: {}
+    tokenizer: {tokenizer_type: NullTokenizer, vocab_size: 1024}
+    checkpoint: {}
+    dataset:
+      _target_: megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig
+      dataset_root: /data
+      seq_length: 512
+    ```
+
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `ConfigContainer.from_dict` (TypeError of the class)
     """
