@@ -66,6 +66,10 @@ class Context(Struct, frozen=True):
     flags: Mapping[str, str] = field(default_factory=dict)  # options of the launch command, when a script was read
 
 
+#: Unknown words of one directive that are reported.
+_MOST_WORDS = 8
+
+
 def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...], tuple[ContextProblem, ...]]:
     """Read every ``# mbpack:`` comment of a document; words that cannot be used become problems."""
     if "mbpack" not in document.text:
@@ -83,7 +87,8 @@ def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...], tup
             codes = tuple(code.strip() for code in ignore[1].split(",") if code.strip())
             ignores.append(Ignore(codes, ignore[2].strip(), line))
             continue
-        for word in words.split():
+        found = 0
+        for word in dict.fromkeys(words.split()):
             name, equals, value = word.partition("=")
             if not equals or name not in ("bridge", "recipe", "gpus", "launcher", "step", "nodes"):
                 message = (
@@ -91,6 +96,9 @@ def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...], tup
                     "`# mbpack: bridge=0.6 recipe=NAME gpus=16 launcher=script` or `# mbpack: ignore[ALN101] reason`"
                 )
                 problems.append(ContextProblem(message, line))
+                found += 1
+                if found == _MOST_WORDS:
+                    break  # no directive, but a sentence
                 continue
             try:
                 values[name] = check_value(name, value, "directive")

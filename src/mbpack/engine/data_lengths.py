@@ -46,15 +46,18 @@ def planned(run: Run, lengths: Mapping[int, int]) -> PlannedPacks | None:
     if multiple <= 0 or (limit is not None and limit <= 0) or not isinstance(seed, int):
         return None
     release = run.release
-    found = summary(
-        Histogram.of_counts(list(lengths), list(lengths.values())),
-        size,
-        multiple,
-        release,
-        "chat" if chat else "prompt-completion",
-        seed,
-        row_cap=limit,
-    )
+    try:
+        found = summary(
+            Histogram.of_counts(list(lengths), list(lengths.values())),
+            size,
+            multiple,
+            release,
+            "chat" if chat else "prompt-completion",
+            seed,
+            row_cap=limit,
+        )
+    except MemoryError:  # more rows than can be packed here: the rules that need the packs do without them
+        return None
     if found.packs is None or found.packing_factor is None:
         return None
     return PlannedPacks(found.packs, found.packing_factor, found.exact)
