@@ -85,7 +85,9 @@ class ModelDatasetEqual(RejectingRule):
                 f"run_recipe.py sets model.seq_length to the dataset's {data}"
                 + (f"; the {model} written here is not used" if wrote else ""),
                 related=(data_key,),
-                fix=Fix(f"model.seq_length: {data}", set_to(run, (MODEL_SEQ, data)), safe=True),
+                fix=Fix(f"model.seq_length: {data}", set_to(run, (MODEL_SEQ, data)), safe=True)
+                if is_number(data)
+                else Fix(f"{data_key}: a number of tokens"),
             )
             return
         shorter = MODEL_SEQ if run.wrote(data_key) and not run.wrote(MODEL_SEQ) else data_key
@@ -106,7 +108,7 @@ class ModelDatasetEqual(RejectingRule):
             f"model.seq_length {model} and {data_key} {data} must be equal",
             why="Both must describe the same row; the model's length sizes buffers and positions, the dataset's cuts samples.",
             related=(MODEL_SEQ, data_key),
-            fix=Fix(title, set_to(run, *edits)),
+            fix=Fix(title, set_to(run, *edits)) if is_number(value) else Fix(f"{place}: a number of tokens"),
         )
 
 
