@@ -122,6 +122,21 @@ def test_a_launch_script(doctor: Call, folder: Path) -> None:
     assert "no launch command" in answer.err
 
 
+def test_an_argument_counts_over_the_script(doctor: Call, folder: Path) -> None:
+    (folder / "train.sh").write_text(
+        "torchrun --nproc-per-node 8 scripts/training/run_recipe.py --recipe llama3_8b_sft_config train.micro_batch_size=1\n"
+    )
+    assert "batch/offline-mbs-one" not in doctor("train.sh", "--bridge", "0.5").slugs
+    assert "batch/offline-mbs-one" in doctor("train.sh", "train.micro_batch_size=2", "--bridge", "0.5").slugs
+
+
+def test_a_recipe_that_does_not_exist_has_no_source(doctor: Call, folder: Path) -> None:
+    (folder / "pyproject.toml").write_text('[tool.mbpack]\nrecipe = "no_such_recipe"\nbridge = "0.6"\n')
+    (folder / "a.yaml").write_text("train: {micro_batch_size: 1}\n")
+    context = doctor("a.yaml").data["files"][0]["context"]
+    assert context["recipe"] is None and context["sources"] == {"bridge": "pyproject"}
+
+
 def test_arguments_alone_and_on_top_of_a_file(doctor: Call, folder: Path) -> None:
     (folder / "a.yaml").write_text(RIGHT)
     answer = doctor("a.yaml", "train.micro_batch_size=2")

@@ -72,6 +72,14 @@ def test_the_report_says_everything() -> None:
     assert "mbpack explain BAT101 says more." in " ".join(report.split())
 
 
+def test_what_the_launcher_repairs_is_said_where_none_is_known() -> None:
+    hint = "--launcher would settle 1 more (run_recipe.py repairs what ALN101 finds itself)"
+    unknown = BROKEN.replace(" launcher=script", "")
+    assert hint in " ".join(text_of(unknown).split())
+    assert "would settle" not in text_of(BROKEN)
+    assert "would settle" not in text_of(unknown.replace("bridge=0.6", "bridge=0.5"))
+
+
 def test_quiet_when_right() -> None:
     report = " ".join(text_of(RIGHT).split())
     assert re.fullmatch(r"a\.yaml: no problems found \(\d+ rules checked, \d+ not checkable: .*\)", report)

@@ -135,8 +135,17 @@ def requests(unit: Unit, options: Options) -> Iterator[Request]:
     if len(unit.paths) == 1 and is_script(unit.paths[0]):
         yield from _launches(unit.paths[0], request)
         return
-    documents = [read(path) for path in unit.paths]
+    documents = [document for path in unit.paths for document in _read(path)]
     yield replace(request, documents=documents, path=" + ".join(unit.paths) if unit.paths else None)
+
+
+def _read(path: str) -> list[Document]:
+    document = read(path)
+    if document.root is None or "defaults" not in document.root.value:
+        return [document]
+    from mbpack.cli.inherited import with_inherited
+
+    return with_inherited(document)
 
 
 def _launches(path: str, request: Request) -> Iterator[Request]:
@@ -152,7 +161,8 @@ def _launches(path: str, request: Request) -> Iterator[Request]:
     for launch in launches:
         files = [word.text for word in launch.config_files if word.known]
         base = os.path.dirname(path)
-        documents = [read(name if os.path.exists(name) else os.path.join(base, name)) for name in files]
+        places = (name if os.path.exists(name) else os.path.join(base, name) for name in files)
+        documents = [document for place in places for document in _read(place)]
         source = Document(script.path, script.text, None)
         yield replace(request, documents=documents, launch=launch, script=source, path=path)
 

@@ -49,9 +49,11 @@ def build_run(
     overrides: Sequence[Override | OverrideProblem] = (),
     environ: Mapping[str, str] | None = None,
     evidence: Evidence = NOTHING,
-    override_document: Document | None = None,
+    override_documents: Sequence[Document] = (),
 ) -> Run:
     """A run over documents (lowest layer first) and override settings on top.
+
+    ``override_documents`` hold the values of the overrides, lowest first, where they have places of their own (a script).
 
     Raises:
         ContextError: when the context's recipe does not exist.
@@ -59,9 +61,9 @@ def build_run(
     layers = [Layer(document.root, Origin.FILE, document) for document in documents if document.root is not None]
     complete = bool(layers) and is_complete(layers[0].root)
     if overrides:
-        document = override_document or as_document(overrides)
-        if document.root is not None:
-            layers.append(Layer(document.root, Origin.OVERRIDE, document))
+        for document in override_documents or (as_document(overrides),):
+            if document.root is not None:
+                layers.append(Layer(document.root, Origin.OVERRIDE, document))
     recipe = None if complete else find_recipe(context)
     settings = Settings(
         context.version,

@@ -42,6 +42,7 @@ class Document(Struct):
     root      the mapping at the top (an empty one for an empty file); None if the text could not be read as a mapping.
     problems  everything OmegaConf would object to, and a few notes, in order of writing.
     encoding  the codec of the bytes; `bom` whether they start with its byte order mark; `newline` the first line end.
+    inherited whether it was read because another file builds on it: then others may too, and it is not to be edited.
     """
 
     path: str | None
@@ -50,6 +51,7 @@ class Document(Struct):
     problems: list[Problem] = field(default_factory=list)
     encoding: str = "utf-8"
     bom: bool = False
+    inherited: bool = False
 
     @property
     def newline(self) -> str:

@@ -12,7 +12,7 @@ from mbpack.config.assemble import build_run
 from mbpack.config.context import Context, ContextError, ContextProblem, Given, resolve_context
 from mbpack.config.document import Document
 from mbpack.config.evidence import Evidence
-from mbpack.config.overrides import Override, OverrideProblem
+from mbpack.config.overrides import Override, OverrideProblem, as_document
 from mbpack.config.recognise import looks_like
 from mbpack.config.run import Run
 from mbpack.engine.check import Selection, check
@@ -66,20 +66,22 @@ def judge(request: Request) -> Result:
     if any(foreign):
         result.findings = [*problems, *(finding for finding in foreign if finding is not None)]
         return result
-    overrides, override_document = list(request.overrides), None
+    overrides, places = list(request.overrides), []
     if request.launch is not None and request.script is not None:
         from mbpack.config.launched import overrides_of
 
-        overrides, override_document = overrides_of(request.launch, context.version.release, request.script)
+        overrides, in_script = overrides_of(request.launch, context.version.release, request.script)
         overrides += request.overrides
+        places = [in_script, as_document(request.overrides)]
     try:
-        run = build_run(context, request.documents, overrides, request.environ, override_document=override_document)
+        run = build_run(context, request.documents, overrides, request.environ, override_documents=places)
     except ContextError as error:
         if context.sources.get("recipe") == "flag":
             raise
-        context = replace(context, recipe=None, problems=(*context.problems, ContextProblem(str(error))))
+        sources = {name: source for name, source in context.sources.items() if name != "recipe"}
+        context = replace(context, recipe=None, sources=sources, problems=(*context.problems, ContextProblem(str(error))))
         result.context = context
-        run = build_run(context, request.documents, overrides, request.environ, override_document=override_document)
+        run = build_run(context, request.documents, overrides, request.environ, override_documents=places)
     if request.look is not None:
         run.evidence = request.look(run)
     place = request.documents[0] if request.documents else request.script

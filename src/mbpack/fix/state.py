@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mbpack.config.document import Document, Item
+from mbpack.config.duplicates import merged, path_of
 from mbpack.config.edit import CannotEdit, delete_key, rename_key, set_key
 from mbpack.config.overrides import Override, parse_overrides
 from mbpack.config.references import refers_to
@@ -43,9 +44,14 @@ def apply(state: State, edit: Edit) -> State:
     if at is not None or state.fixed_files or not state.documents:
         return _in_arguments(state, edit, path, at)
     layer = _layer(state.documents, path)
+    if state.documents[layer].inherited:
+        if edit.op != "set":
+            where = state.documents[layer].path
+            raise CannotEdit(f"{edit.key} stands in {where}, which other files may build on; change it there by hand")
+        layer = _layer(state.documents, path, own=True)
     document = state.documents[layer]
     if edit.op == "set":
-        edited = set_key(document, path, edit.value)
+        edited = set_key(_without_duplicates(document, path), path, edit.value)
     elif edit.op == "delete":
         edited = delete_key(document, path)
     else:
@@ -53,9 +59,23 @@ def apply(state: State, edit: Edit) -> State:
     return replace(state, documents=(*state.documents[:layer], edited.document, *state.documents[layer + 1 :]))
 
 
-def _layer(documents: Sequence[Document], path: tuple[str, ...]) -> int:
-    """The file an edit goes to: the topmost one that writes the key, else the one that writes most of its sections."""
-    depths = [_depth(document.root, path) for document in documents]
+def _without_duplicates(document: Document, path: tuple[str, ...]) -> Document:
+    """The document in which no key on the way to a path is written twice."""
+    if document.readable:
+        return document
+    for problem in document.problems:
+        twice = path_of(document, problem)
+        if twice is not None and twice == path[: len(twice)]:
+            return _without_duplicates(merged(document, twice).document, path)
+    return document
+
+
+def _layer(documents: Sequence[Document], path: tuple[str, ...], own: bool = False) -> int:
+    """The file an edit is about: the topmost one that writes the key, else the one that writes most of its sections.
+
+    ``own`` leaves out files that were read because another one builds on them.
+    """
+    depths = [-1 if own and document.inherited else _depth(document.root, path) for document in documents]
     best = max(depths)
     return max(index for index, depth in enumerate(depths) if depth == best)
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from mbpack.config.document import Document
 from mbpack.config.settings import ABSENT, Object, Origin, Setting
 from mbpack.engine.features import test_commands
+from mbpack.engine.launcher import settled_by_launcher
 from mbpack.engine.result import NotChecked, Result
 from mbpack.report.columns import clip, columns, flow, head, printable
 from mbpack.report.json import MAX_BITS, distinct, is_argument, place
 from mbpack.report.style import Style
-from mbpack.rules.base import Finding
+from mbpack.rules.base import Finding, words
 
 _WHEN = {
     "load": "while the file is read",
@@ -252,8 +253,9 @@ def _closing(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
     derived = [f"{_LABELS.get(name, name)} {value}" for name, value in result.derived.items()]
     if derived:
         yield from flow(derived, style.width, "Derived   ", "          ", "   ")
-    if result.not_checked:
-        yield from _not_checked(result.not_checked, style)
+    settled = settled_by_launcher(result)
+    if result.not_checked or settled:
+        yield from _not_checked(result.not_checked, settled, style)
     if result.run is not None and not one_of_many:
         commands = test_commands(result.run)
         if commands:
@@ -264,7 +266,7 @@ def _closing(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
     yield from _totals(result, style)
 
 
-def _not_checked(entries: Sequence[NotChecked], style: Style) -> Iterator[str]:
+def _not_checked(entries: Sequence[NotChecked], settled: Sequence[str], style: Style) -> Iterator[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for entry in entries:
         groups.setdefault(entry.needs, []).append(entry.rule.code)
@@ -273,6 +275,9 @@ def _not_checked(entries: Sequence[NotChecked], style: Style) -> Iterator[str]:
         flags = [_FLAGS.get(need) or _OTHER_NEEDS.get(need, need) for need in needs] or ["a value that cannot be resolved here"]
         shown = ", ".join(codes[:4]) + (f" and {len(codes) - 4} more" if len(codes) > 4 else "")
         parts.append(f"{shown}: need {' and '.join(flags)}")
+    if settled:
+        found = f"what {words(settled)} {'finds' if len(settled) == 1 else 'find'}"
+        parts.append(f"--launcher would settle {len(settled)} more (run_recipe.py repairs {found} itself)")
     yield from style.wrap("; ".join(parts), f"Not checked ({len(entries)})   ", "          ")
 
 

@@ -205,12 +205,14 @@ class WrapperKey(Rule):
             key for key in unknown_keys(run.settings) if is_wrapper_key(key.path) and rename_of(run.release, key.path) is None
         ]
         if keys:
+            below = [layer.document.path for layer in reversed(run.settings.layers) if layer.document.inherited]
+            read = f" {words(below)} {'are' if len(below) > 1 else 'is'} read here as layers below." if below else ""
             yield self.finding(
                 run,
                 IGNORED.as_warning(),
                 keys[0].path,
                 f"{words(key.path for key in keys)}: keys of a wrapper program, Megatron-Bridge ignores them",
-                why="Whether the wrapper passes every packing key on is not visible here.",
+                why=f"Whether the wrapper passes every packing key on is not visible here.{read}",
                 setting=keys[0].setting,
                 on_key=True,
                 fix=Fix("nothing, if the wrapper reads them"),
