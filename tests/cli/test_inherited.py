@@ -11,7 +11,9 @@ from mbpack.cli.inputs import read
 from tests.cli.conftest import Call
 
 BASE = "train:\n  micro_batch_size: 2\n  misspelled_size: 1\n"
-CHILD = "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script\ndefaults: base\ntrain:\n  global_batch_size: 16\n"
+CHILD = (
+    "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script\ndefaults: base\ntrain:\n  global_batch_size: 16\n"
+)
 
 
 @pytest.fixture
@@ -56,7 +58,8 @@ def test_a_finding_names_the_file_that_holds_the_value(tree: Path, mbpack: Call)
     done = mbpack("doctor", "child.yaml")
     said = done.out
     assert done.code == 1
-    assert "BAT101  offline packing needs micro_batch_size 1, found 2" in said and "| in base.yaml" in said
+    assert "BAT101  offline packing needs micro_batch_size 1, found 2" in said
+    assert "| in base.yaml" in said
     assert "base.yaml is read here as layers below" in " ".join(said.split())
 
 

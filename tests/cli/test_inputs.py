@@ -134,7 +134,8 @@ def test_a_recipe_that_does_not_exist_has_no_source(doctor: Call, folder: Path) 
     (folder / "pyproject.toml").write_text('[tool.mbpack]\nrecipe = "no_such_recipe"\nbridge = "0.6"\n')
     (folder / "a.yaml").write_text("train: {micro_batch_size: 1}\n")
     context = doctor("a.yaml").data["files"][0]["context"]
-    assert context["recipe"] is None and context["sources"] == {"bridge": "pyproject"}
+    assert context["recipe"] is None
+    assert context["sources"] == {"bridge": "pyproject"}
 
 
 def test_arguments_alone_and_on_top_of_a_file(doctor: Call, folder: Path) -> None:
