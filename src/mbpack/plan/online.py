@@ -285,7 +285,7 @@ def global_batch(histogram: Histogram, capacity: int, gbs: int, dp: int, multipl
         loads = np.array([sum(pack) for pack in packs]).reshape(-1, dp).sum(axis=0)
         microbatches.append(len(packs) // dp)
         fills.append(100 * step.sum() / (len(packs) * capacity))
-        imbalances.append(loads.max() / loads.mean())
+        imbalances.append(loads.max() / max(loads.mean(), 1))
     return GlobalBatch(
         capacity,
         gbs,
