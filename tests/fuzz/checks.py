@@ -154,6 +154,11 @@ def _wrong(argv: tuple[str, ...], code: int, out: str, err: str) -> str | None:
         return f"{name}: exit code 2 without a word"
     if name == "doctor":
         return _unreadable(argv, out)
+    if out and {"--json", "--format"} & set(argv):  # of plan and inspect, on standard output
+        try:
+            json.loads(out, parse_constant=_refuse)
+        except ValueError:
+            return f"{name}: the JSON cannot be read"
     return None
 
 
