@@ -1,4 +1,4 @@
-"""Documentation examples, run: the YAML text together with what its comments say lies around it.
+"""Documentation examples and cases, run. An example is YAML text together with what its comments say lies around it:
 
     # found: {training: {rows: 300}}          packs, metadata and raw data on disk (tests/rules/found.py)
     # arguments: train.micro_batch_size=2     KEY=VALUE arguments beside the file
@@ -10,7 +10,8 @@ Arguments and launch commands end with their line.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mbpack.config.context import Given
 from mbpack.config.document import Document, parse
@@ -20,6 +21,8 @@ from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from tests.conftest import doctor
 from tests.rules.found import doctor_with, in_text
+
+CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
 
 
 def examine_example(text: str) -> Result:
@@ -32,6 +35,17 @@ def examine_example(text: str) -> Result:
     if arguments:
         return with_arguments(text, arguments.split(), Given())
     return doctor_with(found, text) if found else doctor(text)
+
+
+def examine_case(case: Mapping[str, Any]) -> Result:
+    """The doctor's answer to a case of the YAML files."""
+    context = {name: case[name] for name in CONTEXT if case.get(name) is not None}
+    if "found" in case:
+        return doctor_with(case["found"], case["input"], **context)
+    flags = Given(**{name: str(value) if name == "bridge" else value for name, value in context.items()})
+    if "launch" in case:
+        return launched(case["launch"], flags)
+    return with_arguments(case.get("input") or "", case.get("arguments", ()), flags)
 
 
 def launched(command: str, flags: Given) -> Result:

@@ -11,21 +11,17 @@ from typing import Any
 
 import pytest
 
-from mbpack.config.context import Given
-from mbpack.engine.result import Result
 from mbpack.report.json import finding_data
 from tests.conftest import load_cases
-from tests.rules.examples import launched, with_arguments
+from tests.rules.examples import examine_case
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 CASES = [pytest.param(case, id=f"{file.stem}:{case['name']}") for file in FILES for case in load_cases(file)]
-CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: dict[str, Any]) -> None:
-    context = {name: case[name] for name in CONTEXT if case.get(name) is not None}
-    result = examine(case, context)
+    result = examine_case(case)
     found = [finding_data(finding, finding is result.first) for finding in result.findings]
     assert not result.failed_rules
     for expected in case.get("expect", ()):
@@ -40,14 +36,6 @@ def test_case(case: dict[str, Any]) -> None:
     if "first" in case:
         assert result.first is not None
         assert result.first.rule.slug == case["first"]
-
-
-def examine(case: dict[str, Any], context: dict[str, Any]) -> Result:
-    """The doctor's answer to a case."""
-    flags = Given(**{name: str(value) if name == "bridge" else value for name, value in context.items()})
-    if "launch" in case:
-        return launched(case["launch"], flags)
-    return with_arguments(case.get("input") or "", case.get("arguments", ()), flags)
 
 
 def _same(actual: Any, expected: Any) -> bool:
