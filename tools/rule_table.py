@@ -16,9 +16,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from tests.conftest import load_cases
 from tests.rules.examples import examine_case, examine_example
@@ -30,7 +29,7 @@ from mbpack.rules.registry import ALL_RULES
 
 CONSEQUENCES = ("rejected", "silent", "crash", "ignored", "waste", "note")
 NOT_JUDGED = "not judged by a file"
-FOLDERS = (ROOT / "tests" / "rules" / "cases", ROOT / "tests" / "rules" / "on_disk")
+FOLDERS = tuple(Path(__file__).resolve().parent.parent / "tests" / "rules" / name for name in ("cases", "on_disk"))
 
 
 class Shown:
