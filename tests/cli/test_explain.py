@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mbpack.engine.derived import names
+from mbpack.facts.derivations import MEANINGS
 from mbpack.facts.families import FAMILIES, Family
 from mbpack.facts.modes import MODES
 from mbpack.facts.pitfalls import PITFALLS, Pitfall
+from mbpack.facts.releases import RELEASES
+from mbpack.facts.schema import releases_with
 from mbpack.report.columns import columns
 from mbpack.report.explain import page
 from mbpack.report.style import Style
@@ -24,6 +27,30 @@ def words(text: str) -> str:
 def fits(out: str) -> bool:
     """No line beyond 80 columns, but commands and YAML to be copied (indented by two)."""
     return all(columns(line) <= 80 for line in out.splitlines() if not line.startswith("  "))
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "rules"),
+    [
+        ("pad_seq_to_mult", "run_recipe.py, 0.6 and later: lcm(your value or 1", ["ALN101", "ALN109", "DAT116"]),
+        ("model.expert_tensor_parallel_size", "start-up, up to 0.5: unset, the tensor parallel size", []),
+        ("train.micro_batch_size", "nobody: the packing mode decides", ["BAT101", "BAT102"]),
+    ],
+)
+def test_a_key_says_who_derives_it_and_which_rules_read_it(mbpack: Call, key: str, said: str, rules: list[str]) -> None:
+    out = mbpack("explain", key).out
+    assert said in words(out)
+    assert [code for code in rules if f"  {code}  " not in out] == []
+    assert fits(out)
+
+
+@pytest.mark.parametrize("key", sorted(MEANINGS))
+def test_every_derived_key_exists_in_the_releases_named(key: str) -> None:
+    section, _, name = key.partition(".")
+    assert "." in name or releases_with(section, name)
+    for setter in MEANINGS[key].setters:
+        assert setter.who in ("start-up", "run_recipe.py", "nobody")
+        assert all(release in {r.name for r in RELEASES} for release in (setter.since, setter.until) if release)
 
 
 @pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.code)

@@ -35,7 +35,7 @@ def page(topic: str, style: Style) -> str:
 
 
 def overview(style: Style) -> str:
-    """Modes side by side, pitfalls, all rules."""
+    """Modes, pitfalls, all rules."""
     return "\n".join([*_modes(style), "", *_pitfalls(style), "", *_rules(style)])
 
 
@@ -186,26 +186,27 @@ def _key(topic: str, style: Style) -> list[str] | None:
     if key is None and not known:
         return None
     key = key or topic
-    lines = [_title(key, style), ""]
+    lines = [_title(key, style), *more.meaning_lines(key, style), ""]
+    renamed = False
     spellings = {path_in(release, key) for release in RELEASES}
     for rename in RENAMES:
         if key in (rename.old, rename.new):
-            spellings |= {rename.old, rename.new}
+            renamed = True
             lines += style.wrap(f"Called {rename.new} from {rename.since} on, {rename.old} before.", "", "")
-    if len(spellings) > 1 and len(lines) == 2:
+    if len(spellings) > 1 and not renamed:
         words = ", ".join(f"{path_in(r, key)} ({r})" for r in RELEASES if r.name in ("0.5", "0.6"))
         lines += style.wrap(words, "Spelled    ", "           ")
     if known:
         lines += style.wrap(", ".join(known), "Known in   ", "           ")
     lines += more.field_lines(key, style)
-    name = key.rpartition(".")[2]
-    slugs = [rule.slug for rule in ALL_RULES if name in _text(rule)]
-    return [*lines, "", *more.pitfall_lines(key, style), *(_related(slugs, style) if slugs else [])]
-
-
-def _text(rule: Rule) -> str:
-    doc = page_of(rule)
-    return " ".join((doc.title, doc.text, *doc.bad))
+    slugs = [rule.slug for rule in ALL_RULES if key in more.keys_read(rule)]
+    return [
+        *lines,
+        "",
+        *more.setter_lines(key, style),
+        *more.pitfall_lines(key, style),
+        *(_related(slugs, style) if slugs else []),
+    ]
 
 
 def _mentioned_keys() -> set[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from types import CodeType, FunctionType
 
 from mbpack.facts import families, formulas, upstream_tests
+from mbpack.facts.derivations import MEANINGS
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, MODES, NONE, OFFLINE
 from mbpack.facts.pitfalls import PITFALLS
 from mbpack.facts.releases import DEFAULT, RELEASES, Release
@@ -161,6 +164,63 @@ def _default(value: object) -> str:
     if isinstance(value, Opaque):
         return f"default {value.text}"
     return "default " + ("null" if value is None else str(value).lower() if isinstance(value, bool) else str(value))
+
+
+#: Keys that rules read through a property of the run.
+_PROPERTIES = {
+    "mbs": "train.micro_batch_size",
+    "gbs": "train.global_batch_size",
+    "tp": "model.tensor_model_parallel_size",
+    "pp": "model.pipeline_model_parallel_size",
+    "vpp": "model.virtual_pipeline_model_parallel_size",
+    "cp": "model.context_parallel_size",
+    "ep": "model.expert_model_parallel_size",
+    "etp": "model.expert_tensor_parallel_size",
+    "sp_asked": "model.sequence_parallel",
+    "sp": "model.sequence_parallel",
+    "eval_cp": "dist.eval_context_parallel_size",
+    "eval_mbs": "validation.eval_micro_batch_size",
+    "eval_gbs": "validation.eval_global_batch_size",
+    "pack_size": "dataset.offline_packing_specs.packed_sequence_size",
+    "in_batch": "dataset.enable_in_batch_packing",
+    "global_batch": "dataset.enable_global_batch_packing",
+}
+
+
+def keys_read(rule: Rule) -> frozenset[str]:
+    """The keys that stand in a rule's code: by literal, by the name of a constant, or as a property of the run."""
+    code = [value.__code__ for value in vars(type(rule)).values() if isinstance(value, FunctionType)]
+    code += [value.__func__.__code__ for value in vars(type(rule)).values() if isinstance(value, staticmethod)]
+    names = vars(sys.modules[type(rule).__module__])
+    found: set[str] = set()
+    while code:
+        one = code.pop()
+        found.update(_PROPERTIES[name] for name in one.co_names if name in _PROPERTIES)
+        code += [value for value in one.co_consts if isinstance(value, CodeType)]  # comprehensions
+        for value in (*one.co_consts, *(names.get(name) for name in one.co_names)):
+            if isinstance(value, str):
+                found.add(value)
+            elif isinstance(value, tuple):
+                found.update(part for part in value if isinstance(part, str))
+    return frozenset(found)
+
+
+def meaning_lines(key: str, style: Style) -> list[str]:
+    """What a key is, in a sentence."""
+    meaning = MEANINGS.get(key)
+    return style.wrap(meaning.text, "", "") if meaning is not None else []
+
+
+def setter_lines(key: str, style: Style) -> list[str]:
+    """Who derives or replaces a key's value, by release."""
+    meaning = MEANINGS.get(key)
+    if meaning is None:
+        return []
+    lines = [style.paint("bold", "Set by")]
+    for setter in meaning.setters:
+        who = setter.who if setter.who == "nobody" and not setter.since else f"{setter.who}, {setter.span}"
+        lines += style.wrap(f"{who}: {setter.what}", "  ", "    ")
+    return [*lines, ""]
 
 
 def pitfall_lines(key: str, style: Style) -> list[str]:
