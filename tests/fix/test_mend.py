@@ -135,3 +135,12 @@ def test_a_list_in_the_place_of_a_mapping() -> None:
 def test_a_variable_is_decoded_where_a_number_is_needed() -> None:
     mended = fix(HEAD + "train: {global_batch_size: '${oc.env:GBS,16}'}\n")
     assert "'${oc.decode:${oc.env:GBS,16}}'" in text_of(mended)
+
+
+def test_a_new_key_of_a_free_mapping_gets_its_plus_sign() -> None:
+    arguments = ["dataset.dataset_kwargs.get_attention_mask_from_fusion=true", "train.train_iters=100"]
+    mended = mend(Request([parse(HEAD)], overrides=parse_overrides(arguments)))
+    assert mended.before.verdict == "rejected"
+    assert mended.state.overrides == (f"+{arguments[0]}", arguments[1])
+    assert mended.after.verdict == "accepted"
+    assert not mend(Request([parse(HEAD)], overrides=parse_overrides(mended.state.overrides))).changed

@@ -57,7 +57,6 @@ def test_a_file_of_0_5_is_silently_ignored_in_0_6_and_comes_out_clean() -> None:
         "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=16 launcher=script\n"
         "train:\n  global_batch_size: 16\n"
         "dataset:\n"
-        "  _target_: megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig\n"
         "  seq_length: 4096  # as the model\n"
         "  dataset_root: data/sft\n"
         "  hf_dataset: null\n"

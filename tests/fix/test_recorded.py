@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from mbpack.config.document import parse
-from mbpack.config.edit import same
+from mbpack.config.document import Document, parse
+from mbpack.config.duplicates import merged, path_of
+from mbpack.config.edit import CannotEdit, same
 from mbpack.engine.doctor import Request
 from mbpack.fix.mend import Done, Mended, fixable, mend
 from tests.conformance.rows import DATA, Row, read, text_of
@@ -40,14 +42,25 @@ def outside(tree: Any, paths: set[tuple[str, ...]]) -> Any:
     return {key: value for key, value in kept.items() if value not in ({}, None)}
 
 
+def joined(document: Document) -> Document:
+    """The document with keys that are written twice joined where they agree: that moves values, and is tested by itself."""
+    for problem in document.problems:
+        path = path_of(document, problem)
+        if path is not None:
+            with suppress(CannotEdit):
+                return joined(merged(document, path).document)
+    return document
+
+
 def check(text: str, name: str) -> Mended:
     document = parse(text.encode(), name)
     mended = mend(Request([document]), unsafe=True)
-    assert document.root is not None
+    start = joined(document)
+    assert start.root is not None
     after = mended.state.documents[0]
     assert after.root is not None
-    paths = set().union(*(edited(document.root.plain, done) for done in mended.done)) if mended.done else set()
-    assert same(outside(document.root.plain, paths), outside(after.root.plain, paths)), name
+    paths = set().union(*(edited(start.root.plain, done) for done in mended.done)) if mended.done else set()
+    assert same(outside(start.root.plain, paths), outside(after.root.plain, paths)), name
     reasons = {id(entry.finding): entry.reason for entry in mended.manual}
     assert all(reasons[id(finding)] for finding in fixable(mended.after, True)), name
     before = {(f.rule.code, f.setting.key) for f in mended.before.findings if f.outcome.severity == "error"}

@@ -19,6 +19,7 @@ from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from mbpack.fix.state import State, apply
 from mbpack.rules.base import Edit, Finding, Fix
+from mbpack.rules.documents import DUPLICATE
 
 MAX_FIXES = 200
 """Most fixes of one configuration; each is followed by a new judgement."""
@@ -70,8 +71,8 @@ def mend(request: Request, unsafe: bool = False) -> Mended:
 
 
 def fixable(result: Result, unsafe: bool, selection: Selection | None = None) -> Iterator[Finding]:
-    """Findings whose fix has edits and may be applied; names and shapes before what the values mean."""
-    for finding in sorted(result.findings, key=lambda found: found.rule.topic != "cfg"):
+    """Findings whose fix has edits and may be applied: keys written twice, names and shapes, then what the values mean."""
+    for finding in sorted(result.findings, key=lambda found: (found.rule is not DUPLICATE, found.rule.topic != "cfg")):
         fix = finding.fix
         if fix is not None and fix.edits and (fix.safe or unsafe) and (selection is None or selection.wants(finding.rule)):
             yield finding

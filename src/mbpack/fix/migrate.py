@@ -91,6 +91,7 @@ def migrate(state: State, to: str, source: str | None = None, given: Given | Non
         _strict(made)
     elif context.recipe is not None:
         renames.local_data(made, _run(made.state, context, target.release))
+        renames.needless_class(made, _run(made.state, context, target.release))
     _recipe(made, context, complete)
     if state.documents:
         made.state = with_release(made.state, target.text)

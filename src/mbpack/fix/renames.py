@@ -88,6 +88,15 @@ def local_data(made: Migration, run: Run | None) -> None:
             made.edit("set", key, None, note="the recipe's source, replaced by dataset_root")
 
 
+def needless_class(made: Migration, run: Run | None) -> None:
+    """A dataset class that the recipe's dataset has anyway: naming it makes the dataset anew, without the recipe's objects."""
+    recipe = run.settings.recipe if run is not None else None
+    if run is None or recipe is None or made.get("dataset._target_") is None or run.release < R06:
+        return
+    if recipe.dataset_class == run.dataset_class:
+        made.edit("delete", "dataset._target_", note="the recipe's dataset is of this class already")
+
+
 def packing_switch(made: Migration, complete: bool) -> None:
     """0.6 has a switch beside the specs; before, specs with a positive size were the switch."""
     release = made.target.release

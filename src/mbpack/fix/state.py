@@ -105,6 +105,9 @@ def _argument(state: State, path: tuple[str, ...]) -> int | None:
 
 def _in_arguments(state: State, edit: Edit, path: tuple[str, ...], at: int | None) -> State:
     texts = list(state.overrides)
+    if edit.op == "rename" and at is not None and edit.to == f"+{edit.key}":  # the same key, added rather than set
+        texts[at] = f"+{texts[at]}"
+        return replace(state, overrides=tuple(texts))
     if edit.op == "rename":
         return _renamed_arguments(state, path, tuple((edit.to or "").split(".")))
     if at is None:

@@ -44,6 +44,8 @@ def change(edit: Edit) -> str:
 
     if edit.op == "delete":
         return f"{edit.key} removed"
+    if edit.op == "rename" and edit.to == f"+{edit.key}":
+        return f"{edit.key} added with a plus sign"
     if edit.op == "rename":
         return f"{edit.key} renamed to {edit.to}"
     return f"{edit.key}: {word(edit.value)}"

@@ -333,7 +333,7 @@ class DatasetKwargsMerge(RejectingRule):
                     path,
                     f"{path} is new in a free mapping: the override is refused without a plus sign",
                     setting=_setting(run, entry),
-                    fix=Fix(f"+{entry.text}", (), True),
+                    fix=Fix(f"+{entry.text}", (Edit("rename", path, to=f"+{path}"),), True),
                     station="load",
                 )
 

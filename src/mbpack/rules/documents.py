@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mbpack.config.document import Document, Item, Problem
 from mbpack.config.run import Run
 from mbpack.config.settings import ABSENT, Origin, Setting
-from mbpack.rules.base import NOTE, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule
+from mbpack.rules.base import NOTE, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
 
 class DuplicateKey(RejectingRule):
     """A key may stand only once in a mapping.
 
-    Plain YAML parsers let the last one win; OmegaConf refuses the file.
+    Plain YAML parsers let the last one win; OmegaConf refuses the file. Two entries that give no key different values
+    can be joined by `--fix`.
 
     ## Bad
     ```yaml
@@ -102,9 +104,35 @@ def document_findings(document: Document) -> Iterator[Finding]:
             message=problem.message,
             why="OmegaConf refuses the file." if problem.fatal else "",
             setting=_place(problem, document),
-            fix=Fix("delete one of the two") if rule is DUPLICATE else None,
+            fix=_joined(document, problem) if rule is DUPLICATE else None,
             station="load",
         )
+
+
+def _joined(document: Document, problem: Problem) -> Fix:
+    """One entry with the keys of both, where no value differs; else a decision for the user."""
+    from mbpack.config.duplicates import merged, path_of, values_to_keep
+    from mbpack.config.edit import CannotEdit
+
+    path = path_of(document, problem)
+    if path is None:
+        return Fix("keep one of them")
+    try:
+        merged(document, path)
+        kept = values_to_keep(document, path)
+    except CannotEdit as reason:
+        return Fix(f"keep one of the two ({reason})")
+    if not kept:
+        return Fix("keep one of the two, they say the same", (Edit("set", ".".join(path), _plain(document, path)),), True)
+    edits = tuple(Edit("set", ".".join(found), value) for found, value in kept.items())
+    return Fix(f"one `{path[-1]}` with the keys of both", edits, True)
+
+
+def _plain(document: Document, path: tuple[str, ...]) -> Any:
+    held = document.root.plain if document.root is not None else {}
+    for name in path:
+        held = held[name]
+    return held
 
 
 def _place(problem: Problem, document: Document) -> Setting:

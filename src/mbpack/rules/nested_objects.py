@@ -145,9 +145,18 @@ class NestedUnderNone(RejectingRule):
                     f"the recipe's {key} arrives as a plain dictionary: the dataset is made anew by its _target_",
                     why="Nested objects of the recipe lose their class on the way into a new dataset object.",
                     setting=target,
-                    fix=Fix(f"remove dataset._target_, or give {key} with a _target_ of its own"),
+                    fix=self._not_anew(run, key),
                     station=station,
                 )
+
+    @staticmethod
+    def _not_anew(run: Run, key: str) -> Fix:
+        """Where the recipe's dataset is of the class that the file names, naming it does nothing but harm."""
+        recipe = run.settings.recipe
+        if recipe is not None and recipe.dataset_class == run.dataset_class:
+            edits = (Edit("delete", "dataset._target_"),)
+            return Fix("remove dataset._target_: the recipe's dataset is of this class already", edits, safe=True)
+        return Fix(f"remove dataset._target_, or give {key} with a _target_ of its own")
 
     @staticmethod
     def _looked_at(run: Run) -> Iterator[tuple[str, str]]:
