@@ -19,6 +19,7 @@ _START = (
     "section:mixed_precision",
     "prec/unknown-name",
     "section:model@start",
+    "cfg/null-number",
     "topo/world-divisible",
     "comm-overlap",
 )

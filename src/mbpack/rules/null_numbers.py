@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.in_effect import SPECS
-from mbpack.config.run import Run
+from mbpack.config.run import COLLATING, Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
@@ -13,6 +13,7 @@ from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
 MBS, GBS, ITERS = "train.micro_batch_size", "train.global_batch_size", "train.train_iters"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
+SEQ, LOADER = "dataset.seq_length", "dataset.micro_batch_size"
 
 
 def has_pattern(run: Run) -> bool:
@@ -64,7 +65,7 @@ class NullNumber(RejectingRule):
     def _used(run: Run) -> Iterator[tuple[str, str]]:
         """Keys that this start-up calculates with, and where."""
         for key in (TP, PP, CP):
-            yield key, "topo/world-divisible"
+            yield key, "cfg/null-number"
         yield "model.num_attention_heads", "topo/heads-divisible"
         if not has_pattern(run):
             yield "model.num_layers", "section:model@layers"
@@ -78,6 +79,13 @@ class NullNumber(RejectingRule):
         if run.wrote(PACK_SIZE) and run.maybe(SPECS) is not None:
             early = run.release >= R06 and run.dataset is DatasetKind.GPT_SFT
             yield PACK_SIZE, "batch/offline-size-positive@dataset" if early else "batch/offline-size-positive"
+        if run.release >= R06 and run.wrote(SEQ):
+            if run.dataset in COLLATING:
+                yield SEQ, "dataset:seq-positive"
+            elif run.dataset is DatasetKind.GPT_SFT:
+                yield SEQ, "data/source-exactly-one@splits"
+        if run.release >= R06 and run.wrote(LOADER) and run.dataset is DatasetKind.ENERGON:
+            yield LOADER, "batch/mbs-positive@energon"
         if run.release < R05 and run.wrote(MBS) and run.offline:
             yield MBS, "batch/offline-mbs-one"
 
@@ -121,4 +129,41 @@ class EvalBatchMissing(RejectingRule):
                 )
 
 
-RULES: tuple[Rule, ...] = (NullNumber(), EvalBatchMissing())
+class SeqLengthPositive(RejectingRule):
+    """Rows need a positive length.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_sft_config gpus=8 launcher=script
+    dataset: {seq_length: 0}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_sft_config gpus=8 launcher=script
+    dataset: {seq_length: 4096}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/{direct_hf_sft,energon,mock_vlm_sft}.py`, `validate`
+    """
+
+    code, slug = "DAT140", "data/seq-length-positive"
+    releases = (R06, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.dataset not in COLLATING:
+            return
+        length = run.number(SEQ)
+        if length is not None and length <= 0:
+            yield self.finding(
+                run,
+                REJECTED,
+                SEQ,
+                f"dataset.seq_length must be positive, found {length}",
+                fix=Fix("a positive number of tokens"),
+                station="dataset:seq-positive",
+            )
+
+
+RULES: tuple[Rule, ...] = (NullNumber(), EvalBatchMissing(), SeqLengthPositive())

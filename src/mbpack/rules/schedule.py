@@ -71,6 +71,15 @@ class TrainModeExclusive(RejectingRule):
                     f"train_samples must be positive, found {samples}",
                     fix=Fix("a positive number of samples (packed rows when packing is on)"),
                 )
+            elif run.wrote(GBS) and not run.number(GBS):
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    GBS,
+                    f"train_samples is divided by global_batch_size, which is {run.number(GBS) if run.is_set(GBS) else 'null'}",
+                    related=(SAMPLES,),
+                    fix=Fix("a positive global_batch_size"),
+                )
 
 
 class NumEpochs(RejectingRule):
