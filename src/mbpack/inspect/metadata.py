@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 
 from mbpack.config.evidence import Metadata
@@ -12,13 +13,19 @@ from mbpack.inspect.parquet import one_line
 MAX_BYTES = 8 << 20
 
 
+def _finite(text: str) -> float | None:
+    """A number, None for one that no report could show."""
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
 def read_metadata(path: str) -> Metadata:
     """Read a metadata file; one that is missing or no JSON list of objects says so."""
     try:
         if os.path.getsize(path) > MAX_BYTES:
             return Metadata(path, entries=None, problem="too large for packing metadata")
         with open(path, "rb") as file:
-            found = json.loads(file.read())
+            found = json.loads(file.read(), parse_float=_finite, parse_constant=lambda _: None)
     except FileNotFoundError:
         return Metadata(path, exists=False, entries=None)
     except (OSError, ValueError, RecursionError) as error:

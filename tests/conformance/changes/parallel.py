@@ -17,7 +17,7 @@ def parallel_size(d: Draft) -> None:
         d, "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size", "expert_model_parallel_size"
     )
     old = d.model.get(key, 1)
-    d.model[key] = pick(d, 2, 3, 4, 5, 16, old * 2, 0) if d.rng.random() < 0.9 else -1
+    d.model[key] = pick(d, 2, 3, 4, 5, 16, (1 if old is None else old) * 2, 0) if d.rng.random() < 0.9 else -1
     if d.rng.random() < 0.6 and isinstance(old, int) and d.model[key] > 0 and key[0] != "e":
         d.gpus = d.gpus * d.model[key] // max(1, old) or 1
 
