@@ -128,6 +128,7 @@ def _fires(run: Run) -> Callable[[Finding], tuple[int, int, int]]:
         if place == 0:
             offset = finding.offset if finding.offset is not None else item.span.start if item is not None else 0
             offset += _AFTER_FILES if finding.setting.origin is Origin.OVERRIDE else 0
+            offset = -1 if finding.rule.slug == "cfg/dup-key" else offset  # the parser sees the whole file before anybody else
         return place, offset, _SEVERITIES[finding.outcome.severity]
 
     return key
