@@ -11,6 +11,7 @@ from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 
 TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
+EVAL_MBS = "validation.eval_micro_batch_size"
 MBS, GBS, ITERS = "train.micro_batch_size", "train.global_batch_size", "train.train_iters"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
 SEQ, LOADER = "dataset.seq_length", "dataset.micro_batch_size"
@@ -86,8 +87,8 @@ class NullNumber(RejectingRule):
                 yield SEQ, "data/source-exactly-one@splits"
         if run.release >= R06 and run.wrote(LOADER) and run.dataset is DatasetKind.ENERGON:
             yield LOADER, "batch/mbs-positive@energon"
-        if run.release < R05 and run.wrote(MBS) and run.offline:
-            yield MBS, "batch/offline-mbs-one"
+        if run.wrote(MBS) and (run.release < R05 or run.maybe(EVAL_MBS) is not None) and run.offline:
+            yield MBS, "batch/offline-mbs-one"  # without a size for the evaluation batch/eval-batch-missing comes first
 
 
 class EvalBatchMissing(RejectingRule):
