@@ -14,6 +14,7 @@ from mbpack.rules.base import (
     Rule,
     set_to,
 )
+from mbpack.rules.recompute import recompute_modules
 
 TP, PP = "model.tensor_model_parallel_size", "model.pipeline_model_parallel_size"
 EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
@@ -120,7 +121,7 @@ class EpOverlapConditions(RejectingRule):
             value = run.value(f"model.{name}")
             broken = value == "full" if name == "recompute_granularity" else value is not None
             yield broken, f"{OVERLAP} does not work with {name}: {value}", (f"model.{name}",)
-        modules = run.value("model.recompute_modules") or ()
+        modules = recompute_modules(run) or ()
         yield "moe" in modules, f"{OVERLAP} does not work with recompute of moe", ("model.recompute_modules",)
         yield run.flag("model.moe_shared_expert_overlap"), f"{OVERLAP} excludes moe_shared_expert_overlap", ()
         mtp = run.number("model.mtp_num_layers")

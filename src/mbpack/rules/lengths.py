@@ -238,8 +238,8 @@ class SeqMultCollate(RejectingRule):
             return
         multiple = run.mult
         length = run.number(DATA_SEQ)
-        if length is None or length % multiple.value == 0:
-            return
+        if length is None or multiple.value <= 0 or length % multiple.value == 0:
+            return  # a size of zero is refused by the rules about world sizes
         near = formulas.nearest_multiples(int(length), multiple.value)
         yield self.finding(
             run,

@@ -7,9 +7,22 @@ from typing import Any
 
 from mbpack.config.graphs import IMPL
 from mbpack.config.run import Run
-from mbpack.config.settings import Origin, Unknown
+from mbpack.config.settings import Origin, Unknown, WrongKind
 from mbpack.facts.releases import R05
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+
+
+def recompute_modules(run: Run) -> Any:
+    """The names of the modules to recompute, None where unset.
+
+    Raises:
+        WrongKind: the value is no list of names; upstream looks for names in it.
+    """
+    setting = run.setting("model.recompute_modules")
+    value = run.value("model.recompute_modules")
+    if value is not None and not isinstance(value, (list, tuple, str)):
+        raise WrongKind(setting)
+    return value
 
 
 class FullRecomputeMethod(RejectingRule):
@@ -178,7 +191,7 @@ class GraphedDropout(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if run.value("model.recompute_granularity") != "selective" or not run.graphs.enabled:
             return
-        modules = run.value("model.recompute_modules")
+        modules = recompute_modules(run)
         recomputed = ("core_attn",) if modules is None else modules
         scopes = run.graphs.modules
         whole = not scopes or "full_iteration" in scopes or (run.release >= R05 and run.graphs.core_impl == "full_iteration")
