@@ -148,6 +148,9 @@ class HfSource(RejectingRule):
                 f"load_kwargs.data_files names no file{f' for {words(empty)}' if empty else ''}",
                 "the paths of the files; a split without files: its source null, or do_validation or do_test off",
             )
+        adapter = free_mapping(run, f"{key}.adapter_kwargs")
+        if adapter is not None and not isinstance(adapter, Mapping):
+            yield "adapter_kwargs", f"adapter_kwargs must be a mapping, found {adapter!r}", "adapter_kwargs: null"
         repeated = [name for name in LOAD_FIELDS if name in (load or {})]
         if repeated:
             yield "load_kwargs", f"load_kwargs repeats {words(repeated)} of the source", "the source's own fields alone"
@@ -183,10 +186,10 @@ class HfSource(RejectingRule):
         owned = [field for field in ("subset", "schema_adapter") if run.is_set(f"{key}.{field}")]
         if owned:
             yield owned[0], f"the preset {name} has its own {words(owned)}", f"{owned[0]}: null"
-        given = free_mapping(run, f"{key}.adapter_kwargs") or {}
+        given = _arguments(run, key)
         if key != "dataset.source" and run.dataset is DatasetKind.DIRECT_HF:
             if run.value("dataset.source.dataset_name") == name:  # arguments of the training source are taken over
-                given = {**(free_mapping(run, "dataset.source.adapter_kwargs") or {}), **given}
+                given = {**_arguments(run, "dataset.source"), **given}
         for argument in HF_PRESET_ARGUMENTS.get(name, ()):
             if _blank(given.get(argument)):
                 yield "adapter_kwargs", f"the preset {name} needs adapter_kwargs.{argument}", f"adapter_kwargs.{argument}: PATH"
@@ -205,6 +208,12 @@ class HfSource(RejectingRule):
             return
         if _blank(adapter) or (run.release == R06 and adapter not in HF_ADAPTERS):
             yield "schema_adapter", f"there is no schema adapter {adapter}", words(sorted(HF_ADAPTERS), "or")
+
+
+def _arguments(run: Run, source: str) -> Mapping[str, Any]:
+    """Arguments of a source's adapter; none where something else than a mapping stands there."""
+    held = free_mapping(run, f"{source}.adapter_kwargs")
+    return held if isinstance(held, Mapping) else {}
 
 
 def _is_map(value: Any) -> bool:

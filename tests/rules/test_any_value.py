@@ -1,0 +1,69 @@
+"""Rules about nested objects and sources answer any kind of value; none raises anything but Unknown and WrongKind."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbpack.config.assemble import build_run
+from mbpack.config.context import Given, resolve_context
+from mbpack.config.document import parse
+from mbpack.config.settings import Unknown, WrongKind
+from mbpack.rules import hf_sources, nested_objects, pipeline, recompute
+
+RULES = [rule for module in (hf_sources, nested_objects, pipeline, recompute) for rule in module.RULES]
+SOURCE = ("dataset_name", "path_or_dataset", "split", "subset", "schema_adapter", "load_kwargs", "adapter_kwargs", "_target_")
+KEYS = (
+    *(f"dataset.{source}.{name}" for source in ("source", "test_source", "hf_dataset") for name in SOURCE),
+    *(f"dataset.{name}" for name in ("source", "hf_dataset", "preprocessing", "task_encoder", "hf_processor_path", "do_test")),
+    *("dataset._target_", "dataset.offline_packing_specs", "dataset.source.load_kwargs.data_files", "comm_overlap"),
+    *("comm_overlap.defer_embedding_wgrad_compute", "comm_overlap.wgrad_deferral_limit", "model.pipeline_model_parallel_size"),
+    *(f"model.{name}" for name in ("recompute_granularity", "recompute_modules", "attention_dropout", "cuda_graph_impl")),
+)
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
+    (
+        *(None, True, False, 0, 1, -1, 2, 10**30, 0.5, float("inf"), "", " ", "squad", "train", "train+", "x", "selective"),
+        *(
+            [],
+            [1],
+            [""],
+            ["core_attn"],
+            {},
+            {"a": 1},
+            {1: 2},
+            {"data_files": None},
+            {"data_files": {1: ""}},
+            {"split": "a"},
+            "???",
+        ),
+        *("${x}", "transformer_engine", "megatron.bridge.data.sources.hf.HFDatasetSourceConfig", {"_target_": "no.Such"}),
+    )
+)
+RECIPES = ("llama3_8b_sft_config", "qwen25_vl_7b_sft_config", "qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config", None)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@settings(max_examples=60, deadline=None)
+@given(values=st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=5))
+def test_any_kind_of_value(recipe: str | None, values: dict[str, Any]) -> None:
+    tree: dict[str, Any] = {}
+    for key, value in sorted(values.items()):
+        *owners, name = key.split(".")
+        at = tree
+        for owner in owners:
+            if not isinstance(at.get(owner), dict):
+                at[owner] = {}
+            at = at[owner]
+        at[name] = dict(value) if isinstance(value, dict) else value
+    documents = [parse(yaml.safe_dump(tree))]
+    context = resolve_context(Given("0.6", recipe=recipe, gpus=8), Given(), documents)
+    run = build_run(context, documents)
+    for rule in RULES:
+        with suppress(Unknown, WrongKind):
+            for finding in rule.check(run):
+                assert finding.message
