@@ -168,9 +168,10 @@ def test_many_files_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_what_is_left_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(
-        "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=3 launcher=script\nmodel: {tensor_model_parallel_size: 2}\n"
+        "# mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script\ntrain: {global_batch_size: 8}\n"
     )
     assert run(["doctor", "--unsafe-fixes", str(path)]) == 1
     out = capsys.readouterr().out
     assert "left to you" in out
-    assert "TOP101" in out or "divided" in out
+    assert "PFT101" in out
+    assert "the converted base model" in out

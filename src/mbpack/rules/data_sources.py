@@ -13,6 +13,7 @@ from mbpack.rules.base import (
     CRASH_DATA,
     REJECTED,
     REJECTED_LOAD,
+    Edit,
     Finding,
     Fix,
     RejectingRule,
@@ -25,6 +26,10 @@ ROOT, HF = "dataset.dataset_root", "dataset.hf_dataset"
 HF_ONLY = ("hf_validation_dataset", "hf_test_dataset", "hf_output_root", "hf_validation_proportion")
 SPECS = "dataset.offline_packing_specs"
 PACK_PATHS = ("packed_train_data_path", "packed_val_data_path", "packed_metadata_path")
+
+
+def _null(run: Run, name: str, title: str) -> Fix:
+    return Fix(title, set_to(run, (f"dataset.{name}", None)))
 
 
 class SourceExactlyOne(RejectingRule):
@@ -81,12 +86,15 @@ class SourceExactlyOne(RejectingRule):
                 ),
                 (HF, ROOT),
             )
-        return self._refuse(
-            run,
-            ROOT,
-            "neither dataset_root nor hf_dataset says where the data are",
-            Fix("dataset_root: the directory with training.jsonl and validation.jsonl"),
-        )
+        return self._refuse(run, ROOT, "neither dataset_root nor hf_dataset says where the data are", self._recipe_source(run))
+
+    @staticmethod
+    def _recipe_source(run: Run) -> Fix:
+        """The recipe's own source, where the file takes it away and names no other; else the user's."""
+        recipe, wrote = run.settings.recipe, [key for key in (ROOT, HF) if run.wrote(key)]
+        if recipe is not None and wrote and any(recipe.value(key) is not None for key in wrote):
+            return Fix("leave the source to the recipe, or name yours", tuple(Edit("delete", key) for key in wrote))
+        return Fix("dataset_root: the directory with training.jsonl and validation.jsonl")
 
     def _local(self, run: Run, root: object) -> Iterator[Finding]:
         if isinstance(root, str) and not root.strip():
@@ -111,14 +119,16 @@ class SourceExactlyOne(RejectingRule):
     def _hub(self, run: Run) -> Iterator[Finding]:
         output = run.value("dataset.hf_output_root")
         if isinstance(output, str) and not output.strip():
-            yield self._after_sources(run, "dataset.hf_output_root", "hf_output_root is empty", Fix("a path, or null"))
+            yield self._after_sources(
+                run, "dataset.hf_output_root", "hf_output_root is empty", _null(run, "hf_output_root", "a path, or null")
+            )
         share, holdout = run.number("dataset.hf_validation_proportion"), run.value("dataset.hf_validation_dataset")
         if share is not None and not 0 < share < 1:
             yield self._after_sources(
                 run,
                 "dataset.hf_validation_proportion",
                 f"hf_validation_proportion must lie between 0 and 1, found {share}",
-                Fix("0.05"),
+                Fix("0.05", set_to(run, ("dataset.hf_validation_proportion", 0.05))),
             )
         if share is not None and holdout is not None:
             yield self._after_sources(
@@ -158,7 +168,10 @@ class SourceExactlyOne(RejectingRule):
             )
         if not test and run.is_set("dataset.hf_test_dataset"):
             yield self._after_sources(
-                run, "dataset.hf_test_dataset", "hf_test_dataset needs do_test: true", Fix("hf_test_dataset: null")
+                run,
+                "dataset.hf_test_dataset",
+                "hf_test_dataset needs do_test: true",
+                _null(run, "hf_test_dataset", "hf_test_dataset: null"),
             )
 
     @staticmethod

@@ -8,10 +8,18 @@ from typing import Any
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
 
 ITERS, SAMPLES, EPOCHS = "train.train_iters", "train.train_samples", "train.num_epochs"
 GBS = "train.global_batch_size"
+
+
+def _recipe_steps(run: Run) -> tuple[Edit, ...]:
+    """Takes back what the file says about train_iters where the recipe's own number then counts; nothing elsewhere."""
+    recipe = run.settings.recipe
+    steps = recipe.value(ITERS) if recipe is not None else None
+    written = run.wrote(ITERS) and isinstance(steps, int) and steps > 0
+    return (Edit("delete", ITERS),) if written else ()
 
 
 class TrainModeExclusive(RejectingRule):
@@ -46,7 +54,7 @@ class TrainModeExclusive(RejectingRule):
                 REJECTED,
                 ITERS,
                 f"nothing says how long to train: set one of {words((k.partition('.')[2] for k in keys), 'or')}",
-                fix=Fix("train.train_iters: the number of optimizer steps"),
+                fix=self._some_length(run),
             )
         elif len(given) > 1:
             extra = next((key for key in given[1:] if run.wrote(key)), given[1])
@@ -62,6 +70,17 @@ class TrainModeExclusive(RejectingRule):
                 ),
             )
         if SAMPLES in given:
+            yield from self._samples(run)
+
+    @staticmethod
+    def _some_length(run: Run) -> Fix:
+        edits = _recipe_steps(run)
+        if edits and run.settings.recipe is not None:
+            return Fix(f"leave train_iters to the recipe: {run.settings.recipe.value(ITERS):,} steps", edits)
+        return Fix("train.train_iters: the number of optimizer steps")
+
+    def _samples(self, run: Run) -> Iterator[Finding]:
+        if run.is_set(SAMPLES):
             samples = run.number(SAMPLES)
             if samples <= 0:
                 yield self.finding(
@@ -151,8 +170,16 @@ class NumEpochs(RejectingRule):
             EPOCHS,
             f"num_epochs needs a GPT-SFT dataset, this one is {kind}",
             why="Only that dataset knows its true size; the others build as many samples as are asked for.",
-            fix=Fix("train.train_iters instead of train.num_epochs", set_to(run, (EPOCHS, None))),
+            fix=Fix("train.train_iters instead of train.num_epochs", self._without_epochs(run)),
         )
+
+    @staticmethod
+    def _without_epochs(run: Run) -> tuple[Edit, ...]:
+        """num_epochs taken back, where something else then says how long to train."""
+        if run.is_set(ITERS) or run.is_set(SAMPLES):
+            return set_to(run, (EPOCHS, None))
+        steps = _recipe_steps(run)
+        return (*set_to(run, (EPOCHS, None)), *steps) if steps else ()
 
 
 class Steps(RejectingRule):
@@ -189,8 +216,11 @@ class Steps(RejectingRule):
         else:
             yield from self._by_iterations(run)
 
-    def _refuse(self, run: Run, key: str, message: str, fix: str, station: str = "", **more: Any) -> Finding:
-        return self.finding(run, REJECTED, key, message, fix=Fix(fix, **more), station=station)
+    def _refuse(
+        self, run: Run, key: str, message: str, fix: str, station: str = "", edits: tuple[tuple[str, Any], ...] = ()
+    ) -> Finding:
+        pairs = ((f"scheduler.{name}", value) for name, value in edits)
+        return self.finding(run, REJECTED, key, message, fix=Fix(fix, set_to(run, *pairs)), station=station)
 
     def _mixed_fields(self, run: Run) -> Iterator[Finding]:
         station = "sched/steps@finalize"
@@ -198,7 +228,12 @@ class Steps(RejectingRule):
             limit = run.number("scheduler.max_steps")
             if limit is not None and limit <= 0:
                 yield self._refuse(
-                    run, "scheduler.max_steps", f"max_steps must be positive, found {limit}", "max_steps: null", station
+                    run,
+                    "scheduler.max_steps",
+                    f"max_steps must be positive, found {limit}",
+                    "max_steps: null",
+                    station,
+                    (("max_steps", None),),
                 )
         start = run.number("scheduler.start_weight_decay")
         if start is not None:
@@ -210,6 +245,7 @@ class Steps(RejectingRule):
                     f"weight decay must start at 0 or more and not fall: {start} to {end}",
                     "end_weight_decay of at least start_weight_decay",
                     station,
+                    (("end_weight_decay", start),) if start >= 0 else (),
                 )
         by_iters = [k for k in ("lr_decay_iters", "lr_wsd_decay_iters") if run.is_set(f"scheduler.{k}")]
         if run.value("scheduler.lr_warmup_iters", 0) != 0:
@@ -222,8 +258,9 @@ class Steps(RejectingRule):
                 run,
                 f"scheduler.{by_samples[0]}",
                 f"the schedule mixes iterations ({words(by_iters)}) with samples ({words(by_samples)})",
-                "one of the two kinds",
+                f"the kind that training counts by: {'samples' if run.is_set(SAMPLES) else 'iterations'}",
                 station,
+                tuple((name, 0 if "warmup" in name else None) for name in (by_iters if run.is_set(SAMPLES) else by_samples)),
             )
         fraction = run.number("scheduler.lr_warmup_fraction")
         if fraction is not None:
@@ -235,13 +272,19 @@ class Steps(RejectingRule):
                     f"lr_warmup_fraction and {words(counted)} both set the warm-up",
                     f"{counted[0]}: 0, or no lr_warmup_fraction",
                     station,
+                    tuple((name, 0) for name in counted) if run.wrote("scheduler.lr_warmup_fraction") else (),
                 )
 
     def _by_samples(self, run: Run) -> Iterator[Finding]:
         compat = "sched/steps@compat"
         if run.release >= R06 and run.is_set("scheduler.max_steps"):
             yield self._refuse(
-                run, "scheduler.max_steps", "max_steps counts iterations, training counts samples", "max_steps: null", compat
+                run,
+                "scheduler.max_steps",
+                "max_steps counts iterations, training counts samples",
+                "max_steps: null",
+                compat,
+                (("max_steps", None),),
             )
         if run.is_set("scheduler.lr_decay_iters"):
             yield self._refuse(
@@ -250,6 +293,7 @@ class Steps(RejectingRule):
                 "lr_decay_iters counts iterations, training counts samples",
                 "lr_decay_samples instead",
                 compat,
+                self._counted(run, "lr_decay_iters", "lr_decay_samples"),
             )
         if run.value("scheduler.lr_warmup_iters", 0) != 0:
             yield self._refuse(
@@ -258,11 +302,26 @@ class Steps(RejectingRule):
                 "lr_warmup_iters counts iterations, training counts samples",
                 "lr_warmup_samples instead",
                 compat,
+                self._counted(run, "lr_warmup_iters", "lr_warmup_samples"),
             )
         decay = run.number("scheduler.lr_decay_samples")
         decay = run.number(SAMPLES) if decay is None else decay
         if decay is not None and decay <= 0:
-            yield self._refuse(run, "scheduler.lr_decay_samples", f"the schedule has {decay} decay samples", "a positive number")
+            yield self._refuse(
+                run,
+                "scheduler.lr_decay_samples",
+                f"the schedule has {decay} decay samples",
+                "a positive number, or null: as long as the training",
+                edits=(("lr_decay_samples", None),) if run.number(SAMPLES) > 0 else (),
+            )
+
+    @staticmethod
+    def _counted(run: Run, kind: str, other: str) -> tuple[tuple[str, Any], ...]:
+        """The same length in the other unit: an iteration is a global batch of samples."""
+        length, gbs, nothing = run.number(f"scheduler.{kind}"), run.maybe(GBS), 0 if "warmup" in kind else None
+        if not isinstance(gbs, int) or gbs <= 0 or not isinstance(length, int) or length <= 0:
+            return ((kind, nothing),)
+        return ((kind, nothing), (other, length * gbs if other.endswith("samples") else -(-length // gbs)))
 
     def _by_iterations(self, run: Run) -> Iterator[Finding]:
         compat = "sched/steps@compat"
@@ -273,6 +332,7 @@ class Steps(RejectingRule):
                 "lr_decay_samples counts samples, training counts iterations",
                 "lr_decay_iters instead",
                 compat,
+                self._counted(run, "lr_decay_samples", "lr_decay_iters"),
             )
         if run.value("scheduler.lr_warmup_samples", 0) != 0:
             yield self._refuse(
@@ -281,6 +341,7 @@ class Steps(RejectingRule):
                 "lr_warmup_samples counts samples, training counts iterations",
                 "lr_warmup_iters instead",
                 compat,
+                self._counted(run, "lr_warmup_samples", "lr_warmup_iters"),
             )
         if not run.is_set(ITERS):
             return  # epochs: steps are computed once the dataset is built
@@ -292,6 +353,7 @@ class Steps(RejectingRule):
                 "scheduler.max_steps",
                 f"max_steps {limit} is shorter than train_iters {iters}",
                 f"max_steps: {iters} or more, or null",
+                edits=(("max_steps", None),),
             )
             return
         decay = limit if limit is not None else run.number("scheduler.lr_decay_iters")
@@ -304,6 +366,7 @@ class Steps(RejectingRule):
                 key,
                 f"the schedule has {decay * gbs} decay steps = {decay} iterations x global batch {gbs}",
                 f"a positive {key.rpartition('.')[2]}",
+                edits=(("lr_decay_iters", None),) if key == "scheduler.lr_decay_iters" and run.number(ITERS) > 0 else (),
             )
             return
         # The warm-up is compared with the decay, so text in its place stops the start-up here.

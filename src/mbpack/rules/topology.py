@@ -28,6 +28,25 @@ def _divisors(number: int, limit: int = 64) -> str:
     return ", ".join(str(n) for n in range(1, min(number, limit) + 1) if number % n == 0)
 
 
+def _fitting_tp(run: Run, otherwise: str, most: int | None = None) -> Fix:
+    """The largest smaller tensor parallel size that heads, query groups and GPUs allow, where the file gives the size."""
+    heads, groups = run.maybe("model.num_attention_heads"), run.maybe("model.num_query_groups")
+    gpus = run.context.gpus
+    sizes = range(min(run.tp - 1, most or run.tp), 0, -1)
+    fitting = [
+        size
+        for size in sizes
+        if all(
+            not isinstance(number, int) or number % size == 0 for number in (heads, gpus // (run.pp * run.cp) if gpus else None)
+        )
+        and (not isinstance(groups, int) or groups <= 0 or groups % size == 0 or size % groups == 0)
+    ]
+    if not run.wrote(TP) or not fitting:
+        return Fix(f"tensor_model_parallel_size: {otherwise}")
+    title = f"tensor_model_parallel_size: {fitting[0]}, the largest below {run.tp} that fits"
+    return Fix(title, set_to(run, (TP, fitting[0])))
+
+
 class WorldDivisible(RejectingRule):
     """The GPUs must divide by TP x PP x CP, and by ETP x EP x PP.
 
@@ -93,7 +112,7 @@ class WorldDivisible(RejectingRule):
                 f"{gpus} GPUs cannot be divided by {size} = TP {tp} x PP {pp} x CP {cp}",
                 why="One copy of the model takes that many GPUs; the rest would be left over.",
                 related=sizes,
-                fix=Fix(f"sizes whose product divides {gpus}, or a multiple of {size} GPUs"),
+                fix=self._smaller(run, gpus, size),
             )
             return
         ep = run.ep
@@ -111,6 +130,18 @@ class WorldDivisible(RejectingRule):
                 related=(EP, ETP, PP),
                 fix=Fix(f"an expert parallel size of {_divisors(gpus // (etp * pp)) if gpus % (etp * pp) == 0 else '...'}"),
             )
+
+    @staticmethod
+    def _smaller(run: Run, gpus: int, size: int) -> Fix:
+        """The largest size that the GPUs allow for one of the sizes that the file gives; the last of them where it can be."""
+        title = f"sizes whose product divides {gpus}, or a multiple of {size} GPUs"
+        for key, own in ((CP, run.cp), (PP, run.pp), (TP, run.tp)):
+            rest = size // own
+            fitting = [one for one in range(1, own) if own % one == 0 and gpus % (rest * one) == 0]
+            if run.wrote(key) and fitting:
+                title = f"{key.rpartition('.')[2]}: {fitting[-1]}, the largest for {gpus} GPUs; or a multiple of {size} GPUs"
+                return Fix(title, set_to(run, (key, fitting[-1])))
+        return Fix(title)
 
 
 class EvalWorldDivisible(RejectingRule):
@@ -147,7 +178,10 @@ class EvalWorldDivisible(RejectingRule):
                 EVAL_CP,
                 f"{run.gpus} GPUs cannot be divided by {size} = TP {run.tp} x PP {run.pp} x evaluation CP {eval_cp}",
                 related=(TP, PP),
-                fix=Fix(f"an evaluation context parallel size that divides {run.gpus} / (TP x PP)"),
+                fix=Fix(
+                    f"eval_context_parallel_size: null, as in training, or one that divides {run.gpus} / (TP x PP)",
+                    set_to(run, (EVAL_CP, None)),
+                ),
             )
 
 
@@ -226,7 +260,7 @@ class HeadsDivisible(RejectingRule):
                 TP,
                 f"{heads} attention heads cannot be split over tensor parallel {tp}",
                 related=("model.num_attention_heads",),
-                fix=Fix(f"tensor_model_parallel_size: one of {_divisors(int(heads))}"),
+                fix=_fitting_tp(run, f"one of {_divisors(int(heads))}"),
             )
 
 
@@ -266,7 +300,7 @@ class QueryGroupsDivisible(RejectingRule):
                 TP,
                 f"Qwen3.5-VL refuses tensor parallel {tp} above its {groups} query groups in 0.4",
                 related=("model.num_query_groups",),
-                fix=Fix(f"tensor_model_parallel_size: at most {groups}, or 0.5"),
+                fix=_fitting_tp(run, f"at most {groups}, or 0.5", int(groups)),
             )
         elif groups and tp > 0 and groups % tp and tp % groups:
             yield self.finding(
@@ -275,7 +309,7 @@ class QueryGroupsDivisible(RejectingRule):
                 TP,
                 f"{groups} query groups are neither a multiple nor a divisor of tensor parallel {tp}",
                 related=("model.num_query_groups",),
-                fix=Fix(f"tensor_model_parallel_size: one of {_divisors(int(groups))}"),
+                fix=_fitting_tp(run, f"one of {_divisors(int(groups))}"),
             )
 
 
