@@ -39,7 +39,7 @@ class GbsDivisible(Rule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         gbs, mbs = run.gbs, run.mbs
-        if gbs is None or mbs is None or mbs <= 0 or gbs <= 0:
+        if gbs is None or mbs is None or int(mbs) <= 0 or gbs <= 0:
             return
         if run.flag("train.decrease_batch_size_if_needed"):
             return
@@ -92,7 +92,7 @@ class GbsEvalDivisible(RejectingRule):
             return
         inherited = run.value(EVAL_GBS) is None
         key = GBS if inherited else EVAL_GBS
-        near = formulas.nearest_multiples(int(gbs), int(unit)) if unit > 0 else []
+        near = formulas.nearest_multiples(int(gbs), int(unit)) if unit >= 1 else []
         yield self.finding(
             run,
             REJECTED,
