@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -77,11 +78,27 @@ def configuration(rng: Random) -> bytes:
         return mutate.bytes_of(rng, rng.choice(seeds), seeds)
     if kind < 0.8:
         directive, tree = rng.choice(configurations()[1])
-        data = _dumped(rng, directive, mutate.tree_of(rng, tree))
+        changed = _assigned(rng, tree) if rng.random() < 0.4 else mutate.tree_of(rng, tree)
+        data = _dumped(rng, directive, changed)
         return mutate.bytes_of(rng, data) if rng.random() < 0.15 else data
     if kind < 0.95:
         return texts.document(rng).encode("utf-8", "surrogatepass")
     return rng.randbytes(rng.randint(0, 400))
+
+
+def _assigned(rng: Random, tree: Any) -> Any:
+    """Real keys set to values of every kind: rules calculate with what stands there."""
+    tree = copy.deepcopy(tree)
+    for _ in range(rng.choice((1, 2, 4, 8))):
+        *owners, name = rng.choice(texts.keys()).split(".")
+        place = tree
+        for owner in owners:
+            place = place.setdefault(owner, {})
+            if not isinstance(place, dict):
+                break
+        else:
+            place[name] = copy.deepcopy(rng.choice(mutate.ODD[:19] if rng.random() < 0.6 else mutate.ODD))
+    return tree
 
 
 def _dumped(rng: Random, directive: str, tree: Any) -> bytes:

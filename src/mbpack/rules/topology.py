@@ -24,6 +24,10 @@ SP = "model.sequence_parallel"
 EVAL_CP = "dist.eval_context_parallel_size"
 
 
+#: Largest size that a fix looks for.
+_MOST = 4096
+
+
 def _divisors(number: int, limit: int = 64) -> str:
     return ", ".join(str(n) for n in range(1, min(number, limit) + 1) if number % n == 0)
 
@@ -32,12 +36,13 @@ def _fitting_tp(run: Run, otherwise: str, most: int | None = None) -> Fix:
     """The largest smaller tensor parallel size that heads, query groups and GPUs allow, where the file gives the size."""
     heads, groups = run.maybe("model.num_attention_heads"), run.maybe("model.num_query_groups")
     gpus = run.context.gpus
-    sizes = range(min(run.tp - 1, most or run.tp), 0, -1)
+    sizes = range(min(run.tp - 1, most or run.tp, _MOST), 0, -1)
+    copies = run.pp * run.cp
     fitting = [
         size
         for size in sizes
         if all(
-            not isinstance(number, int) or number % size == 0 for number in (heads, gpus // (run.pp * run.cp) if gpus else None)
+            not isinstance(number, int) or number % size == 0 for number in (heads, gpus // copies if gpus and copies else None)
         )
         and (not isinstance(groups, int) or groups <= 0 or groups % size == 0 or size % groups == 0)
     ]
@@ -137,7 +142,7 @@ class WorldDivisible(RejectingRule):
         title = f"sizes whose product divides {gpus}, or a multiple of {size} GPUs"
         for key, own in ((CP, run.cp), (PP, run.pp), (TP, run.tp)):
             rest = size // own
-            fitting = [one for one in range(1, own) if own % one == 0 and gpus % (rest * one) == 0]
+            fitting = [one for one in range(1, min(own, _MOST)) if own % one == 0 and gpus % (rest * one) == 0]
             if run.wrote(key) and fitting:
                 title = f"{key.rpartition('.')[2]}: {fitting[-1]}, the largest for {gpus} GPUs; or a multiple of {size} GPUs"
                 return Fix(title, set_to(run, (key, fitting[-1])))
