@@ -270,3 +270,42 @@ def test_every_rename_has_a_name_on_both_sides() -> None:
 def test_without_a_release_nobody_guesses() -> None:
     with pytest.raises(ContextError, match="--from"):
         move("optimizer: {lr: 1e-5}\n", "0.6")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "preprocessing"),
+    [
+        (
+            "    chat: true\n    use_hf_tokenizer_chat_template: true\n",
+            "    _target_: megatron.bridge.data.sft_processing.ChatSFTPreprocessingConfig\n    loss_mode: assistant\n",
+        ),
+        (
+            "    add_bos: true\n    answer_only_loss: false\n",
+            "    _target_: megatron.bridge.data.sft_processing.PromptCompletionSFTPreprocessingConfig\n"
+            "    prompt_column: input\n    completion_column: output\n    separator: ' '\n    add_bos: true\n"
+            "    loss_mode: full\n",
+        ),
+    ],
+)
+def test_what_rows_are_moves_to_preprocessing_and_back(kwargs: str, preprocessing: str) -> None:
+    old = (
+        "# mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 launcher=script\n"
+        f"dataset:\n  dataset_root: data/sft\n  dataset_kwargs:\n    pad_to_max_length: true\n{kwargs}"
+    )
+    made = move(old, "0.6")
+    new = yaml.safe_load(text_of(made))["dataset"]
+    assert new["preprocessing"] == yaml.safe_load(preprocessing)
+    assert new["dataset_kwargs"] == {"pad_to_max_length": True}
+    back = yaml.safe_load(text_of(move(text_of(made), "0.5")))["dataset"]
+    assert back["dataset_kwargs"] == {"pad_to_max_length": True, **yaml.safe_load(kwargs)}
+    assert "preprocessing" not in back
+
+
+def test_a_template_of_its_own_is_left_to_the_user() -> None:
+    old = (
+        "# mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 launcher=script\n"
+        "dataset:\n  dataset_root: data/sft\n  dataset_kwargs: {prompt_template: 'Q {input} A {output}'}\n"
+    )
+    made = move(old, "0.6")
+    assert any("compare the tokens" in text for text in made.decide)
+    assert "prompt_template" in text_of(made)

@@ -86,6 +86,7 @@ def migrate(state: State, to: str, source: str | None = None, given: Given | Non
     renames.packing_switch(made, complete)
     renames.packing_specs(made)
     renames.graphs(made)
+    renames.preprocessing(made, _run(made.state, context, target.release))
     _paths_of_classes(made)
     if complete:
         _strict(made)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import OFFLINE_SWITCH, RENAMES, SPECS, path_in, rename_of, specs_target
 from mbpack.facts.migration import ALL_WORKERS, CLASS_CHANGES, SOME_WORKERS, SOURCE_CLASS, SOURCE_FIELD, ClassChange
+from mbpack.facts.preprocessing import SEMANTIC_KWARGS, kwargs_of, preprocessing_of
 from mbpack.facts.releases import R05, R06, Release
 from mbpack.facts.schema import schema
 
@@ -95,6 +97,46 @@ def needless_class(made: Migration, run: Run | None) -> None:
         return
     if recipe.dataset_class == run.dataset_class:
         made.edit("delete", "dataset._target_", note="the recipe's dataset is of this class already")
+
+
+def preprocessing(made: Migration, run: Run | None) -> None:
+    """Keys of dataset_kwargs that say what rows are: a section of their own from 0.6 on."""
+    release = made.target.release
+    if release < R06 <= made.source:
+        _old_kwargs(made)
+        return
+    written = made.get("dataset.dataset_kwargs")
+    if not (release >= R06 > made.source) or written is None or not isinstance(written.value, dict):
+        return
+    old = {name: item.value for name, item in written.value.items() if name in SEMANTIC_KWARGS}
+    if not old or made.get("dataset.preprocessing") is not None or (run is not None and run.dataset is not DatasetKind.GPT_SFT):
+        return
+    hub = made.get(f"dataset.{SOURCE_FIELD}")
+    found = preprocessing_of(old, hub is not None and hub.value is not None)
+    if isinstance(found, str) or not all(isinstance(value, (str, bool)) for value in old.values()):
+        reason = found if isinstance(found, str) else "a value is no plain text or switch"
+        made.decide.append(f"dataset.dataset_kwargs: {', '.join(sorted(old))} belong to dataset.preprocessing now: {reason}")
+        return
+    value = {"_target_": schema(release.name).path(found.class_name), **found.fields}
+    if made.edit("set", "dataset.preprocessing", value, note=f"what {', '.join(sorted(old))} said"):
+        for name in old:
+            made.edit("delete", f"dataset.dataset_kwargs.{name}")
+
+
+def _old_kwargs(made: Migration) -> None:
+    """The way back: preprocessing as keys of dataset_kwargs."""
+    written = made.get("dataset.preprocessing")
+    if written is None or not isinstance(written.value, dict):
+        return
+    fields = {name: item.value for name, item in written.value.items()}
+    target = fields.pop("_target_", None)
+    found = kwargs_of(str(target).rpartition(".")[2], fields)
+    if isinstance(found, str):
+        made.decide.append(f"dataset.preprocessing: {found}")
+        return
+    for name, value in found.items():
+        made.edit("set", f"dataset.dataset_kwargs.{name}", value)
+    made.edit("delete", "dataset.preprocessing", note="dataset_kwargs says it before 0.6")
 
 
 def packing_switch(made: Migration, complete: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mbpack.config.run import Run
@@ -40,6 +40,15 @@ HELD = (
     Held("dataset.test_source", _DIRECT, "data/hf-source@direct", "dataset.do_test"),
     Held("dataset.task_encoder", _ENERGON, "nrg/encoder-type", required=True),
 )
+
+#: Sections that may be null, with the station where the start-up asks one that is not.
+OPTIONAL = {
+    "comm_overlap": "topo/world-divisible",
+    "mixed_precision": "section:mixed_precision",
+    "profiling": "section:optional",
+    "nvrx_straggler": "section:optional",
+    "tensor_inspect": "section:optional",
+}
 
 
 class NestedUnderNone(RejectingRule):
@@ -156,7 +165,11 @@ class NestedUnderNone(RejectingRule):
         if recipe is not None and recipe.dataset_class == run.dataset_class:
             edits = (Edit("delete", "dataset._target_"),)
             return Fix("remove dataset._target_: the recipe's dataset is of this class already", edits, safe=True)
-        return Fix(f"remove dataset._target_, or give {key} with a _target_ of its own")
+        held = recipe.value(key) if recipe is not None else None
+        if not isinstance(held, Mapping):
+            return Fix(f"remove dataset._target_, or give {key} with a _target_ of its own")
+        target = Edit("set", f"{path_in(run.release, key)}._target_", held["_target_"])
+        return Fix(f"{key}._target_: {held['_target_']}; or remove dataset._target_", (target,))
 
     @staticmethod
     def _looked_at(run: Run) -> Iterator[tuple[str, str]]:
@@ -198,23 +211,31 @@ class NestedUnderNone(RejectingRule):
         return remade or run.settings.class_at(key) is None
 
     def _sections(self, run: Run) -> Iterator[Finding]:
-        """Sections that are null in the recipe and get a mapping without a class."""
-        if run.settings.recipe is None:
+        """Sections that may be null and get something else than an object of their class."""
+        recipe = run.settings.recipe
+        if recipe is None:
             return
-        for name in ("comm_overlap", "mixed_precision"):
+        for name, station in OPTIONAL.items():
             written = run.settings.written(name)
-            if written is None or not isinstance(written.value, Object) or run.settings.target_at(name) is not None:
+            if written is None or written.value is None or run.settings.target_at(name) is not None:
                 continue
-            if isinstance(run.settings.recipe.values.get(name), dict):
-                continue
+            if isinstance(written.value, Object):
+                if isinstance(recipe.values.get(name), dict) or name == "profiling":
+                    continue  # merged into what the recipe holds
+                what = "becomes a plain dictionary: it has no _target_"
+            elif name == "mixed_precision":
+                continue  # a name: prec/unknown-name
+            else:
+                what = f"is {written.value!r} instead of a mapping"
             yield self.finding(
                 run,
                 REJECTED,
                 name,
-                f"section {name} becomes a plain dictionary: it has no _target_",
+                f"section {name} {what}",
+                why="The start-up asks it to complete itself and fails.",
                 on_key=True,
-                fix=Fix("add _target_ with the section's class"),
-                station="topo/world-divisible" if name == "comm_overlap" else "section:mixed_precision",
+                fix=Fix("a mapping with _target_ and the section's class, or null"),
+                station=station,
             )
 
 

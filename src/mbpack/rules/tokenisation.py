@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from mbpack.config.in_effect import DATA_SEQ, PAD_MULT, pad_multiple, sample_limit
 from mbpack.config.run import Run
+from mbpack.facts.preprocessing import SEMANTIC_KWARGS
 from mbpack.facts.releases import R03, R05, R06, R07
 from mbpack.facts.schema import schema
 from mbpack.rules.base import CRASH_DATA, SILENT, Finding, Fix, Outcome, Rule, set_to
-from mbpack.rules.dataset_kwargs import SEMANTIC_KWARGS
 from mbpack.rules.pack_lookup import (
     KWARGS,
     PATHS,
