@@ -38,6 +38,14 @@ def test_past_crashes_are_answered(path: Path, folder: Path) -> None:
     assert problem(load(path), folder) is None
 
 
+@pytest.mark.parametrize(
+    ("line", "times"), [("# mbpack: ignore[ALN101] x", 2500), ("# mbpack: gpus=many", 2500), ("k{n}: {{a: 1}}", 300)]
+)
+def test_many_findings_take_little_time(line: str, times: int, folder: Path) -> None:
+    text = "# mbpack: bridge=0.6\nmodel: {seq_length: 4096}\n" + "\n".join(line.format(n=n) for n in range(times))
+    assert problem(doctor(text.encode()), folder) is None
+
+
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_few_inputs_of_every_kind(name: str, folder: Path) -> None:
     for number in range(SLOW.get(name, 15)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from mbpack.config.document import Document
 from mbpack.config.settings import ABSENT, Object, Origin, Setting
@@ -217,14 +218,14 @@ def _window(text: str, column: int, end: int, room: int) -> tuple[str, str, str]
 
 
 def _line_of(document: Document, line: int) -> str:
-    start = 0
-    text = document.text
-    for _ in range(line - 1):
-        start = text.find("\n", start) + 1
-        if start == 0:
-            return ""
-    end = text.find("\n", start)
-    return text[start:] if end < 0 else text[start:end]
+    lines = _split(document.text)
+    return lines[line - 1] if line <= len(lines) else ""
+
+
+@lru_cache(maxsize=2)
+def _split(text: str) -> list[str]:
+    """Split once a file: every finding asks for its line."""
+    return text.split("\n")
 
 
 def _value(setting: Setting) -> str:

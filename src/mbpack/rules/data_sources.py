@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_PRESET_SPLITS
-from mbpack.facts.releases import NIGHTLY, R04, R06
+from mbpack.facts.releases import NIGHTLY, R04, R05, R06
 from mbpack.rules import dataset_kwargs, hf_sources
 from mbpack.rules.base import (
     CRASH_DATA,
@@ -311,7 +311,7 @@ class PretrainedCheckpoint(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         key = "checkpoint.pretrained_checkpoint"
-        if run.release >= R04 and run.maybe(key) == "":  # 0.3 only asks whether there is a path
+        if run.release >= R05 and run.maybe(key) == "":  # before, the start-up takes it for a path that exists
             yield self.finding(
                 run,
                 REJECTED,

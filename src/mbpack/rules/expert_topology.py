@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.facts.releases import R06
+from mbpack.facts.releases import R05, R06
 from mbpack.rules.base import (
     REJECTED,
     Finding,
@@ -13,6 +13,7 @@ from mbpack.rules.base import (
     RejectingRule,
     Rule,
     set_to,
+    words,
 )
 from mbpack.rules.recompute import recompute_modules
 
@@ -91,6 +92,11 @@ class EpOverlapConditions(RejectingRule):
         for broken, message, related in self._conditions(run, section is not None):
             if broken:
                 yield self._refuse(run, key, message, related, station)
+        graphs = run.graphs
+        covered = {"moe", "mlp"} & set(graphs.named)
+        if (graphs.enabled and not graphs.scoped_te and run.release < R05) or (graphs.scoped_te and covered):
+            what = f"a graph over {words(sorted(covered))}" if covered else "graphs other than Transformer Engine's"
+            yield self._refuse(run, key, f"{OVERLAP} excludes {what}", (graphs.key,), "")
 
     def _refuse(self, run: Run, key: str, message: str, related: tuple[str, ...], station: str) -> Finding:
         return self.finding(
