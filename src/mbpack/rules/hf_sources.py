@@ -11,6 +11,7 @@ from mbpack.config.settings import Object, Unknown, walk
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_ADAPTERS, HF_PRESET_ARGUMENTS, HF_PRESET_SPLITS, LOAD_FIELDS
 from mbpack.facts.releases import NIGHTLY, R06
+from mbpack.rules import preprocessing
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
 #: Sources of a dataset class, with the switch without which they are not looked at.
@@ -196,7 +197,7 @@ class HfSource(RejectingRule):
         splits = HF_PRESET_SPLITS[name]
         wrong = [part for part in (split or "").split("+") if split and part.partition("[")[0] not in splits]
         if wrong:
-            yield "split", f"the preset {name} has no split {words(wrong)}", words(splits, "or")
+            yield "split", f"the preset {name} has no split {words(map(repr, wrong))}", words(splits, "or")
 
     @staticmethod
     def _rows(run: Run, key: str) -> Iterator[tuple[str, str, str]]:
@@ -220,4 +221,4 @@ def _is_map(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
-RULES: tuple[Rule, ...] = (HfSource(),)
+RULES: tuple[Rule, ...] = (HfSource(), *preprocessing.RULES)
