@@ -48,6 +48,9 @@ class NullNumber(RejectingRule):
 
     code, slug = "CFG131", "cfg/null-number"
 
+    def stops_at(self, run: Run) -> str:
+        return ""  # it reads more than the start-up reads at one place
+
     def check(self, run: Run) -> Iterator[Finding]:
         for key, station in self._used(run):
             if run.wrote(key) and run.value(key) is None:
@@ -151,6 +154,9 @@ class SeqLengthPositive(RejectingRule):
 
     code, slug = "DAT140", "data/seq-length-positive"
     releases = (R06, NIGHTLY)
+
+    def stops_at(self, run: Run) -> str:
+        return "dataset:seq-positive"
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.dataset not in COLLATING:

@@ -226,7 +226,6 @@ class SectionMissing(RejectingRule):
                 name,
                 f"section {name} is missing, and {run.release} has no default for it",
                 fix=Fix(f"the {name} section of the saved configuration"),
-                station="load",
             )
 
 
