@@ -241,7 +241,7 @@ class Run:
     def microbatches(self) -> Derived:
         """Microbatches per step and rank; raises Unknown where the batch does not divide."""
         mbs, gbs, dp = self.mbs, self.gbs, self.dp
-        if not mbs or not gbs or mbs < 0 or gbs < 0 or gbs % (mbs * dp):
+        if not mbs or not gbs or mbs < 0 or gbs < 0 or mbs % 1 or gbs % 1 or gbs % (mbs * dp):  # % 1: fractions, no number
             raise Unknown("num_microbatches", (), MOOT)
         return formulas.num_microbatches(int(gbs), int(mbs), dp)
 
