@@ -167,9 +167,7 @@ def test_many_files_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_what_is_left_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.yaml"
-    path.write_text(
-        "# mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script\ntrain: {global_batch_size: 8}\n"
-    )
+    path.write_text("# mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script\ntrain: {global_batch_size: 8}\n")
     assert run(["doctor", "--unsafe-fixes", str(path)]) == 1
     out = capsys.readouterr().out
     assert "left to you" in out

@@ -67,11 +67,12 @@ def test_an_error_that_a_fix_brings_is_mended_with_it() -> None:
 
 
 def test_a_fix_that_would_bring_an_error_is_taken_back() -> None:
-    """0.4.2 does not hand the multiple to parquet packs: the larger multiple would make that defect bite."""
+    """0.5 cannot pad chat data to a multiple: the multiple that context parallelism needs would stop the packing."""
     text = (
-        "# mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=16 launcher=script\n"
+        "# mbpack: bridge=0.5 recipe=llama3_8b_sft_config gpus=16 launcher=script\n"
         "model:\n  context_parallel_size: 2\n  calculate_per_token_loss: true\nddp: {average_in_collective: false}\n"
-        "dataset:\n  packed_sequence_specs: {pad_seq_to_mult: 1}\n"
+        "dataset:\n  dataset_kwargs: {chat: true, use_hf_tokenizer_chat_template: true}\n"
+        "  packed_sequence_specs: {pad_seq_to_mult: 1}\n"
     )
     mended = fix(text)
     before = {finding.rule.slug for finding in mended.before.findings if finding.outcome.severity == "error"}
@@ -80,6 +81,21 @@ def test_a_fix_that_would_bring_an_error_is_taken_back() -> None:
     assert after <= before
     reasons = {entry.finding.rule.slug: entry.reason for entry in mended.manual}
     assert "it would lead to" in reasons["align/pad-seq-to-mult-cp"]
+
+
+def test_no_multiple_where_the_release_forgets_it() -> None:
+    """0.4 does not hand the multiple to parquet packs: with context parallelism no value is right, without it 1 is."""
+    topology = "model:\n  context_parallel_size: 2\n  calculate_per_token_loss: true\nddp: {average_in_collective: false}\n"
+    head = "# mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=16 launcher=script\n"
+    split = fix(head + topology + "dataset:\n  packed_sequence_specs: {pad_seq_to_mult: 1}\n")
+    titles = [entry.finding.fix.title for entry in split.manual if entry.finding.fix is not None]
+    assert not split.changed
+    assert any("0.5.1 or later" in title for title in titles)
+    whole = fix(
+        head + "model: {tensor_model_parallel_size: 4, sequence_parallel: true}\n"
+        "dataset:\n  packed_sequence_specs: {pad_seq_to_mult: null}\n"
+    )
+    assert "pad_seq_to_mult: 1}" in text_of(whole)
 
 
 def test_a_shared_value_is_left_to_the_user() -> None:

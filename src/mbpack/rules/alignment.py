@@ -19,8 +19,9 @@ from mbpack.config.in_effect import (
     tp_size,
 )
 from mbpack.config.run import Run
-from mbpack.config.settings import Origin
+from mbpack.config.settings import Origin, Unknown
 from mbpack.facts.attention import GATED_DELTA_NET, has_own_attention
+from mbpack.facts.formulas import Derived
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import (
     CRASH_STEP,
@@ -37,6 +38,7 @@ from mbpack.rules.base import (
     set_to,
     words,
 )
+from mbpack.rules.pack_lookup import forgets_multiple
 
 CP, TP, SP = "model.context_parallel_size", "model.tensor_model_parallel_size", "model.sequence_parallel"
 VARIANT = "model.experimental_attention_variant"
@@ -60,6 +62,19 @@ def _sizes(because: str) -> tuple[str, ...]:
 def by_launcher(run: Run) -> Outcome:
     """What it means that ``run_recipe.py`` writes the multiple itself."""
     return LAUNCHER_OVERRIDES if run.wrote(PAD_MULT) else LAUNCHER_SETS
+
+
+def another_multiple(run: Run, needed: Derived, title: str, safe: bool = False) -> Fix:
+    """Sets the multiple; where the release would forget it on the way to the packs, only a later one helps."""
+    try:
+        forgotten = needed.value > 1 and forgets_multiple(run)
+    except Unknown:
+        forgotten = False
+    if not forgotten:
+        return Fix(title, set_to(run, (PAD_MULT, needed.value)), safe)
+    if cp_size(run) == 1:  # there the multiple is a precaution
+        return Fix("pad_seq_to_mult: 1", set_to(run, (PAD_MULT, 1)), safe)
+    return Fix(f"Megatron-Bridge 0.5.1 or later: {run.patch} does not hand pad_seq_to_mult {needed.value} to parquet packs")
 
 
 class PadSeqToMultCp(Rule):
@@ -117,7 +132,7 @@ class PadSeqToMultCp(Rule):
             " one that"
             " does not divide loses its last tokens or shifts them to another rank (NaN loss is the usual sign).",
             related=_sizes(needed.because),
-            fix=Fix(f"pad_seq_to_mult: {needed.value}, and {REBUILD}", set_to(run, (PAD_MULT, needed.value))),
+            fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}, and {REBUILD}"),
             caret=f"needs a multiple of {needed.value}",
         )
 
@@ -243,7 +258,7 @@ class PadSeqToMultSp(Rule):
             " CP*TP ="
             f" {cp * tp}; padding every sample to {needed.value} guarantees it.",
             related=(TP, SP, CP),
-            fix=Fix(f"pad_seq_to_mult: {needed.value}, and {REBUILD}", set_to(run, (PAD_MULT, needed.value))),
+            fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}, and {REBUILD}"),
         )
 
 
@@ -299,7 +314,7 @@ class EvalCp(Rule):
             f" into {2 * size}"
             " pieces each.",
             related=(EVAL_CP, CP),
-            fix=Fix(f"pad_seq_to_mult: {needed.value}, and {REBUILD}", set_to(run, (PAD_MULT, needed.value))),
+            fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}, and {REBUILD}"),
             caret=f"needs a multiple of {needed.value}",
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.preprocessing import SEMANTIC_KWARGS, preprocessing_of
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.rules.base import (
     CRASH_DATA,
@@ -19,12 +20,6 @@ from mbpack.rules.base import (
     Rule,
     set_to,
     words,
-)
-
-#: Keys of ``dataset_kwargs`` whose meaning moved to ``dataset.preprocessing`` in 0.6.
-SEMANTIC_KWARGS = frozenset(
-    "add_bos add_eos add_sep answer_only_loss chat chat_loss_mode label_key prompt_completion_config prompt_template "
-    "truncation_field truncation_method use_hf_tokenizer_chat_template".split()
 )
 
 
@@ -110,8 +105,6 @@ class DatasetKwargsDeprecated(RejectingRule):
         old = sorted(SEMANTIC_KWARGS & run.settings.mapping(key).keys())
         if not old:
             return
-        chat = any(name.startswith(("chat", "use_hf")) for name in old)
-        kind = "ChatSFTPreprocessingConfig" if chat else "PromptCompletionSFTPreprocessingConfig"
         place = f"{key}.{old[0]}"
         if run.is_set("dataset.preprocessing"):
             yield self.finding(
@@ -121,10 +114,8 @@ class DatasetKwargsDeprecated(RejectingRule):
                 f"{words(old)} in dataset_kwargs cannot be combined with dataset.preprocessing",
                 why="" if run.wrote("dataset.preprocessing") else "The recipe sets preprocessing.",
                 related=("dataset.preprocessing",),
-                fix=Fix(
-                    f"dataset.preprocessing with _target_ {kind}, or preprocessing: null beside the old keys",
-                    set_to(run, ("dataset.preprocessing", None)),
-                ),
+                fix=self._declared(run, old)
+                or Fix("preprocessing: null beside the old keys", set_to(run, ("dataset.preprocessing", None))),
             )
         else:
             yield self.finding(
@@ -132,11 +123,25 @@ class DatasetKwargsDeprecated(RejectingRule):
                 NOTE.as_warning()._replace(when="validate"),
                 place,
                 f"{words(old)} in dataset_kwargs are deprecated from 0.6 on",
-                fix=Fix(f"dataset.preprocessing with _target_ {kind}"),
+                fix=self._declared(run, old) or Fix("dataset.preprocessing, compared with the old keys by hand"),
             )
 
+    @staticmethod
+    def _declared(run: Run, old: list[str]) -> Fix | None:
+        """The old keys as preprocessing; None where they have no equal, or the file names a preprocessing of its own."""
+        written = run.settings.mapping("dataset.dataset_kwargs")
+        values = {name: written[name].value for name in old}
+        if run.wrote("dataset.preprocessing") or not all(isinstance(value, (str, bool)) for value in values.values()):
+            return None
+        found = preprocessing_of(values, run.is_set("dataset.hf_dataset"))
+        if isinstance(found, str):
+            return None
+        value = {"_target_": run.settings.schema.path(found.class_name), **found.fields}
+        edits = (
+            Edit("set", "dataset.preprocessing", value),
+            *(Edit("delete", f"dataset.dataset_kwargs.{name}") for name in old),
+        )
+        return Fix(f"dataset.preprocessing: {found.class_name}, and rebuild the packs (their name changes)", edits)
 
-RULES: tuple[Rule, ...] = (
-    MaxTrainSamples(),
-    DatasetKwargsDeprecated(),
-)
+
+RULES: tuple[Rule, ...] = (MaxTrainSamples(), DatasetKwargsDeprecated())

@@ -8,6 +8,7 @@ from mbpack.config.run import COLLATING, Run
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R04, R06, R07
+from mbpack.rules.alignment import another_multiple
 from mbpack.rules.base import (
     CRASH_DATA,
     LAUNCHER_OVERRIDES,
@@ -289,14 +290,14 @@ class PadMultNonPositive(RejectingRule):
         multiple = run.number(key)
         if multiple is None or multiple > 0:
             return
-        needed = run.mult.value
+        needed = run.mult
         yield self.finding(
             run,
             REJECTED_LOAD if run.complete else CRASH_DATA,
             key,
             f"pad_seq_to_mult must be positive, found {multiple}",
             why="" if run.complete else "An override skips the check; tokenisation fails, or packs on disk are used as they are.",
-            fix=Fix(f"pad_seq_to_mult: {needed}", set_to(run, (key, needed))),
+            fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}"),
             station="load",
             offset=built_at(run, SPECS),
         )

@@ -21,7 +21,7 @@ from mbpack.config.run import COLLATING, Run
 from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R03, R05, R06, R07
-from mbpack.rules.alignment import CP, SP, TP, by_launcher
+from mbpack.rules.alignment import CP, SP, TP, another_multiple, by_launcher
 from mbpack.rules.base import CRASH_DATA, CRASH_LATER, CRASH_STEP, Finding, Fix, Outcome, Rule, set_to
 
 
@@ -74,7 +74,7 @@ class PadMultNone(Rule):
         if any(run.settings.peek(key) is None for key in (CP, TP, SP)):
             return Fix("pad_seq_to_mult: 1 (2*CP or more with context parallelism)")
         needed = likely_multiple(run)
-        return Fix(f"pad_seq_to_mult: {needed}", set_to(run, (PAD_MULT, needed.value)), safe=True)
+        return another_multiple(run, needed, f"pad_seq_to_mult: {needed}", safe=True)
 
 
 class NearPackSizeSample(Rule):

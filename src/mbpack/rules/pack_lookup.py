@@ -12,7 +12,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.artifacts import NPY_SUFFIX, SPLITS
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.releases import R06
+from mbpack.facts.releases import R04, R05, R06
 from mbpack.rules.base import Outcome
 
 VAL_PACKS, METADATA_PATH = f"{SPECS}.packed_val_data_path", f"{SPECS}.packed_metadata_path"
@@ -76,6 +76,13 @@ def pieces(run: Run) -> int:
 def is_npy(path: str | None) -> bool:
     """Whether a path is a legacy NumPy pack."""
     return path is not None and path.lower().endswith(NPY_SUFFIX)
+
+
+def forgets_multiple(run: Run) -> bool:
+    """Whether the release does not hand pad_seq_to_mult to the dataset of the run's parquet packs (0.4, 0.5.0)."""
+    if run.release is not R04 and (run.release is not R05 or run.patch != "0.5.0"):
+        return False
+    return prepares(run) and not is_npy(given(run, "training"))
 
 
 def is_chat(run: Run) -> bool:

@@ -23,6 +23,7 @@ from mbpack.rules.pack_lookup import (
     PATHS,
     WARN_CRASH_DATA,
     WARN_NOTE,
+    forgets_multiple,
     given,
     is_npy,
     pieces,
@@ -151,9 +152,7 @@ class ParquetMultDropped(Rule):
     releases = (R04, R05)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.release is R05 and run.patch != "0.5.0":
-            return
-        if not prepares(run) or is_npy(given(run, "training")):
+        if not forgets_multiple(run):
             return
         multiple = pad_multiple(run)
         if multiple is None or multiple <= 1:
