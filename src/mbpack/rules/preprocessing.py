@@ -25,18 +25,24 @@ class Preprocessing(RejectingRule):
     """Preprocessing names its loss mode, its columns and a template with one placeholder.
 
     `loss_mode` says which tokens carry loss: `assistant`, `last_turn` or `full` for conversations, `completion` or
-    `full` for prompts. A prompt template holds `{prompt}` and nothing else in braces.
+    `full` for prompts. A prompt template holds `{prompt}` and nothing else in braces. Where a file names another class
+    than the recipe's, the recipe's `loss_mode` is handed to it all the same: write one that fits.
 
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    dataset: {preprocessing: {loss_mode: assistant}}
+    dataset:
+      preprocessing:
+        _target_: megatron.bridge.data.sft_processing.ChatSFTPreprocessingConfig
     ```
 
     ## Good
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    dataset: {preprocessing: {loss_mode: full}}
+    dataset:
+      preprocessing:
+        _target_: megatron.bridge.data.sft_processing.ChatSFTPreprocessingConfig
+        loss_mode: assistant
     ```
 
     ## Upstream
@@ -61,8 +67,9 @@ class Preprocessing(RejectingRule):
                 run,
                 REJECTED,
                 key,
-                f"{key} {message}",
-                related=(f"{KEY}._target_",),
+                f"{key} {message}" + ("" if run.wrote(key) else " (the recipe's)"),
+                setting=None if run.wrote(key) else run.settings.target_at(KEY),
+                related=(f"{KEY}._target_",) if run.wrote(key) else (),
                 fix=Fix(f"{field}: {fix}", set_to(run, (key, fix)) if fix in (*SIDES, *LOSS_MODES[cls]) else ()),
                 station=station,
             )
@@ -98,7 +105,13 @@ class Preprocessing(RejectingRule):
 
     @staticmethod
     def _value(run: Run, field: str) -> Any:
-        return run.value(f"{KEY}.{field}")
+        """A field's value; another class than the recipe's takes over what it does not write itself."""
+        key, recipe = f"{KEY}.{field}", run.settings.recipe
+        if recipe is not None and not run.complete and not run.wrote(key) and recipe.holds(KEY):
+            held = run.settings.schema.class_of(recipe.values[KEY]["_target_"])
+            if held != run.settings.class_at(KEY) and field in (run.settings.schema.fields(held or "") or {}):
+                return recipe.value(key)
+        return run.value(key)
 
 
 def _only_prompt(template: str) -> bool:
