@@ -1,6 +1,7 @@
 """Record a corpus of real verdicts for a release.
 
     python -m tests.conformance.record --bridge 0.6.2 --rows 2000 --overrides 300 --seed 20
+    python -m tests.conformance.record --bridge 0.6.2 --judged rows.jsonl.gz      # complete rows that `compare --save` kept
 
 Writes tests/data/verdicts/<line>.jsonl.gz (complete configurations) and tests/data/overrides/<line>.jsonl.gz (override files on
 recipes); the same arguments give the same bytes. About half of the rows are accepted. A rejected row carries the
@@ -22,7 +23,7 @@ from .generator import complete_rows
 from .judge import load_recipes
 from .overrides import override_rows
 from .real import environments
-from .rows import DATA, Row, write
+from .rows import DATA, Row, read, write
 
 FIELDS = ("id", "release", "recipe", "gpus", "launcher", "config", "yaml", "expect", "check", "derived")
 CHUNK = 250
@@ -84,9 +85,13 @@ def main() -> None:
     parser.add_argument("--overrides", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--judged", type=Path, help="choose from complete rows that were judged before; no overrides then")
     parser.add_argument("--out", type=Path, default=DATA)
     args = parser.parse_args()
     line = environments.line_of(args.bridge)
+    if args.judged:
+        keep(args.out / "verdicts" / f"{line}.jsonl.gz", choose(read(args.judged), line, args.rows))
+        return
     try:
         environments.find(args.bridge)
     except environments.EnvironmentMissing as error:
@@ -98,10 +103,22 @@ def main() -> None:
         rows = override_rows(line, load_recipes(args.bridge), args.overrides * 4, args.seed)
         work.append(("overrides", rows, args.overrides))
     for kind, candidates, wanted in work:
-        selection = record(args.bridge, candidates, wanted, args.jobs)
-        path = args.out / kind / f"{line}.jsonl.gz"
-        write(path, selection.rows)
-        report(path, selection)
+        keep(args.out / kind / f"{line}.jsonl.gz", record(args.bridge, candidates, wanted, args.jobs))
+
+
+def choose(rows: Iterable[Row], line: str, wanted: int) -> Selection:
+    """The same choice from complete rows of a release that were judged before; their checks are named anew."""
+    selection = Selection(wanted)
+    for row in rows:
+        if row["release"] == line and "config" in row:
+            check = None if row["expect"] == "accepted" else classify.slug_of(row)
+            selection.offer(row | {"check": check})
+    return selection
+
+
+def keep(path: Path, selection: Selection) -> None:
+    write(path, selection.rows)
+    report(path, selection)
 
 
 def report(path: Path, selection: Selection) -> None:

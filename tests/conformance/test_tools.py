@@ -18,7 +18,7 @@ from .generator import complete_rows
 from .names import RELEASES
 from .overrides import override_rows
 from .real import environments, offline_hub
-from .record import Selection
+from .record import Selection, choose
 from .rows import Row, read, text_of, write
 from .table import Line, render
 
@@ -146,6 +146,29 @@ def test_a_recording_is_balanced_and_leaves_out_what_no_rule_claims() -> None:
     assert selection.counts == collections.Counter({"accepted": 20, "sched/steps": 3})
     assert selection.left_out == collections.Counter({"<null-number>": 3})
     assert "errors" not in selection.rows[0]
+
+
+def test_judged_rows_are_chosen_from_as_fresh_ones_are() -> None:
+    accepted = {
+        "id": "a",
+        "release": "0.6",
+        "gpus": 1,
+        "config": {},
+        "expect": "accepted",
+        "check": None,
+        "derived": {},
+        "errors": [],
+    }
+    rejected = accepted | {
+        "id": "r",
+        "expect": "rejected",
+        "check": "old/name",
+        "errors": [error("AssertionError", "validate", "fsdp_dtensor")],
+    }
+    rows: list[Row] = [accepted, rejected, accepted | {"release": "0.5"}, {"yaml": "", **accepted}]
+    del rows[3]["config"]
+    chosen = choose(rows, "0.6", 10).rows
+    assert [(row["id"], row["check"]) for row in chosen] == [("a", None), ("r", "fsdp/ckpt")]
 
 
 def test_removals_of_a_complete_row() -> None:
