@@ -51,7 +51,10 @@ def slug_of(verdict: dict[str, Any]) -> str | None:
 
 @lru_cache(maxsize=1)
 def _alternatives() -> dict[str, frozenset[str]]:
-    return {check.slugs[0]: frozenset(check.slugs) for check in checks()}
+    found: dict[str, frozenset[str]] = {}
+    for check in checks():
+        found[check.slugs[0]] = found.get(check.slugs[0], frozenset()) | frozenset(check.slugs)
+    return found
 
 
 def same(recorded: str | None, given: str) -> bool:

@@ -68,7 +68,7 @@ def another_multiple(run: Run, needed: Derived, title: str, safe: bool = False) 
     """Sets the multiple; where the release would forget it on the way to the packs, only a later one helps."""
     try:
         forgotten = needed.value > 1 and forgets_multiple(run)
-    except Unknown:
+    except (Unknown, WrongKind):
         forgotten = False
     if not forgotten:
         return Fix(title, set_to(run, (PAD_MULT, needed.value)), safe)
