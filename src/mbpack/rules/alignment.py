@@ -19,7 +19,7 @@ from mbpack.config.in_effect import (
     tp_size,
 )
 from mbpack.config.run import Run
-from mbpack.config.settings import Origin, Unknown
+from mbpack.config.settings import Origin, Unknown, WrongKind
 from mbpack.facts.attention import GATED_DELTA_NET, has_own_attention
 from mbpack.facts.formulas import Derived
 from mbpack.facts.releases import NIGHTLY, R05, R06
