@@ -163,15 +163,24 @@ class GraphedDropout(RejectingRule):
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.4 recipe=moonlight_16b_sft_config gpus=8 launcher=script
-    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [attn], use_te_rng_tracker: true}
-    rng: {te_rng_tracker: true}
+    # mbpack: bridge=0.4 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model:
+      recompute_granularity: selective
+      attention_dropout: 0.1
+      cuda_graph_impl: transformer_engine
+      cuda_graph_scope: [attn]
+      use_te_rng_tracker: true
     ```
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.4 recipe=moonlight_16b_pretrain_config gpus=32 launcher=script
-    model: {cuda_graph_impl: none, attention_dropout: 0.0}
+    # mbpack: bridge=0.4 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model:
+      recompute_granularity: selective
+      attention_dropout: 0.0
+      cuda_graph_impl: transformer_engine
+      cuda_graph_scope: [attn]
+      use_te_rng_tracker: true
     ```
 
     ## Upstream
