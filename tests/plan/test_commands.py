@@ -144,6 +144,13 @@ def test_lengths_to_standard_output_and_from_standard_input(
         (["plan", BIMODAL, "--mode", "both"], "mbpack plan: --mode both: one of offline"),
         (["plan", BIMODAL, "--patch", "15"], "mbpack plan: --patch is 14 or 16"),
         (["plan", BIMODAL, "--turn-tokens", "4"], "mbpack plan: --chat-template and --turn-tokens need --tokenizer"),
+        (["plan", BIMODAL, "--json", "."], "mbpack plan: .: is a directory"),
+        (
+            ["plan", BIMODAL, "--plot", "missing/a.svg"],
+            "mbpack plan: missing/a.svg: cannot be written (there is no folder missing)",
+        ),
+        (["plan", BIMODAL, "--plot", "a.gif"], "mbpack plan: a.gif: a plot is written as .png, .svg or .pdf"),
+        (["lengths", BIMODAL, "--output", "."], "mbpack lengths: .: is a directory"),
         (["plan", BIMODAL, "--write", BIMODAL], f"mbpack plan: {BIMODAL}: exists; --force replaces it"),
         (["plan", BIMODAL, "--no-chart", "--plot", "a.bmp"], "mbpack plan: a.bmp: a plot is written as"),
         (["plan", BIMODAL, "--json", "missing/a.json"], "mbpack plan: missing/a.json: cannot be written"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
+from mbpack.cli.main import run as mbpack
 from mbpack.wizard.output import OutputError, existing, preview, write
 
 
@@ -64,3 +66,26 @@ def test_missing_folders_and_unreadable_files_are_one_line(tmp_path: Path) -> No
     with pytest.raises(OutputError, match="cannot be read"):
         existing(str(tmp_path))
     assert existing(str(tmp_path / "c.yaml")) is None
+
+
+def test_what_is_no_file_is_written_into(tmp_path: Path) -> None:
+    """A device such as /dev/null must not be replaced by a file."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write(str(pipe), "x\n")
+        assert os.read(reader, 10) == b"x\n"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_targets_are_looked_at_before_anything_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for target, reason in ((str(tmp_path), "is a directory"), (str(tmp_path / "no" / "a.yaml"), "there is no folder")):
+        for flag in ("--output", "--save-answers"):
+            assert mbpack(["init", flag, target]) == 2
+            error = capsys.readouterr().err
+            assert reason in error
+            assert error.count("\n") == 1

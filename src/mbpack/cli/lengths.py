@@ -119,16 +119,21 @@ def _lengths(files: list[str], output: str | None, force: bool, options: Options
 
 
 def check_target(path: str, force: bool) -> None:
-    """Refuse to replace a file unasked.
+    """Refuse a path that cannot be written, and to replace a file unasked, before anything is computed.
 
     Raises:
-        PlanError: when the file exists.
+        PlanError: when it is a directory, has no folder, or the file exists.
     """
     import os
 
     from mbpack.plan._optional import PlanError
 
-    if not force and os.path.exists(path):
+    if os.path.isdir(path):
+        raise PlanError(f"{path}: is a directory; name a file in it")
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise PlanError(f"{path}: cannot be written (there is no folder {folder})")
+    if not force and os.path.isfile(path):
         raise PlanError(f"{path}: exists; --force replaces it")
 
 

@@ -84,11 +84,17 @@ def plan(
 ) -> int:
     """Compare pack lengths on real row lengths: text, .npy, parquet, JSONL, packed data or histograms; - for stdin."""
     from mbpack.plan._optional import PlanError
+    from mbpack.plan.chart import check_plot
 
     try:
         options = reading_options(column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers)
         if write_to is not None:
             check_target(write_to, force)
+        if json_output not in (None, "-"):
+            check_target(str(json_output), True)
+        if plot is not None:
+            check_plot(plot)
+            check_target(plot, True)
         wanted = Simulations(_modes(mode), mbs, samples_per_step, _numbers("--buffer", buffer), visual_tokens, patch)
         wanted.check()
         ranks = _ranks(dp, gpus, tp, pp, cp)
@@ -277,7 +283,7 @@ def _simulate(made: Plan, wanted: Simulations) -> tuple[Any, ...]:
 def _deliver(
     made: Plan, json_output: str | None, plot: str | None, write_to: str | None, choose: int | None, chart: bool
 ) -> None:
-    from mbpack.plan.histogram import write_atomically
+    from mbpack.config.writing import write_atomically
     from mbpack.plan.report_json import as_json
     from mbpack.plan.report_text import as_lines
 
@@ -288,7 +294,7 @@ def _deliver(
         if json_output == "-":
             sys.stdout.write(text)
         else:
-            write(lambda path: write_atomically(path, text), json_output)
+            write(lambda path: write_atomically(path, text.encode()), json_output)
     if plot is not None:
         from mbpack.plan.chart import plot as draw
 
@@ -297,7 +303,7 @@ def _deliver(
         from mbpack.plan.answers import as_answers
 
         answers = as_answers(made, choose)
-        write(lambda path: write_atomically(path, answers), write_to)
+        write(lambda path: write_atomically(path, answers.encode()), write_to)
         if json_output != "-":
             print(f"written: {write_to}   next: mbpack init --answers {write_to}")
 

@@ -19,6 +19,11 @@ def lines(mended: Mended, verb: str = "fixed") -> Iterator[str]:
     waiting = _waiting(mended)
     if waiting:
         yield f"  {waiting} more with --unsafe-fixes"
+    named = {id(entry.finding) for entry in mended.manual}
+    rest = [found for found in mended.after.findings if found.outcome.severity == "error" and found.fix is None]
+    rest = [found for found in rest if id(found) not in named]
+    if rest:
+        yield f"  {len(rest)} {'errors have' if len(rest) > 1 else 'error has'} no fix: mbpack doctor {name}"
     manual = [entry for entry in mended.manual if entry.finding.outcome.severity != "info"]
     if manual:
         yield "  left to you"

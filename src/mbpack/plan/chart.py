@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mbpack.plan._optional import PlanError, one_line, optional
 from mbpack.plan.candidates import Candidate
@@ -64,6 +65,18 @@ def _bar(length: float, unicode: bool) -> str:
     return "█" * whole + (" ▏▎▍▌▋▊▉"[part] if part else "") or ("▏" if length > 0 else "")
 
 
+def check_plot(path: str) -> Any:
+    """The module that draws, once it is sure that it can write such a file.
+
+    Raises:
+        MissingExtraError: without matplotlib.
+        PlanError: for a file type it cannot write.
+    """
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise PlanError(f"{path}: a plot is written as .png, .svg or .pdf")
+    return optional("matplotlib.figure", "plot", "--plot")
+
+
 def plot(histogram: Histogram, candidates: Sequence[Candidate], path: str) -> None:
     """Write a picture: the distribution with the pack lengths, and what each candidate keeps and fills.
 
@@ -71,9 +84,7 @@ def plot(histogram: Histogram, candidates: Sequence[Candidate], path: str) -> No
         MissingExtraError: without matplotlib.
         PlanError: for a file type it cannot write, or a folder that cannot be written.
     """
-    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise PlanError(f"{path}: a plot is written as .png, .svg or .pdf")
-    figures = optional("matplotlib.figure", "plot", "--plot")
+    figures = check_plot(path)
     figure = figures.Figure(figsize=(9, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     found = buckets(histogram, 20)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from mbpack.config.writing import write_atomically
 from mbpack.plan._optional import PlanError, numpy
 
 if TYPE_CHECKING:
@@ -203,25 +202,4 @@ class Histogram:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON, atomically: a reader sees the old file or the whole new one."""
-        write_atomically(path, self.to_json())
-
-
-def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Replace a file by a new text, or leave it untouched when anything goes wrong.
-
-    Raises:
-        OSError: when the folder cannot be written.
-    """
-    target = Path(path)
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        # mkstemp makes the file private; give it the rights a plainly written file would have
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(draft, 0o666 & ~mask)
-        os.replace(draft, target)
-    except BaseException:
-        os.unlink(draft)
-        raise
+        write_atomically(os.fspath(path), self.to_json().encode())

@@ -143,7 +143,8 @@ def _count(name: str, value: Any) -> int:
     else:
         match = _NUMBER.match(str(value).strip())
         if not match:
-            raise AnswerError(f"{name}: {value!r} is no whole number")
+            negative = _NUMBER.match(str(value).strip().removeprefix("-")) is not None
+            raise AnswerError(f"{name}: {value!r} {'must be positive' if negative else 'is no whole number'}")
         number = int(match[1].replace("_", "").replace(",", "")) * _UNITS[match[2].lower()]
     if number < 1:
         raise AnswerError(f"{name}: {value!r} must be positive")

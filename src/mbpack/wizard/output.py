@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
-from contextlib import suppress
 from pathlib import Path
+
+from mbpack.config.writing import write_atomically
 
 
 class OutputError(Exception):
@@ -23,7 +24,7 @@ def existing(path: str) -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
-        raise OutputError(f"{path}: exists and is no UTF-8 text; choose another name with --output") from None
+        raise OutputError(f"{path}: is no UTF-8 text") from None
     except OSError as error:
         raise OutputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
@@ -36,24 +37,26 @@ def preview(path: str, old: str | None, new: str) -> list[str]:
     return [line.rstrip("\n") for line in lines]
 
 
+def check_target(path: str) -> None:
+    """Refuse a path that no file can have, before anything is asked.
+
+    Raises:
+        OutputError: it is a directory, or there is no folder for it.
+    """
+    if os.path.isdir(path):
+        raise OutputError(f"{path}: is a directory; name a file in it")
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise OutputError(f"{path}: cannot be written: there is no folder {folder}")
+
+
 def write(path: str, text: str) -> None:
-    """Write a file at once: a temporary file beside it takes its place, with the mode it had; a symlink stays one.
+    """Write a file at once; see :func:`mbpack.config.writing.write_atomically`.
 
     Raises:
         OutputError: the folder does not exist or cannot be written; nothing is left behind.
     """
-    target = os.path.realpath(path)
-    temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        with suppress(FileNotFoundError):
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-        os.replace(temporary, target)
+        write_atomically(path, text.encode())
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(FileNotFoundError, OSError):
-            os.unlink(temporary)

@@ -11,7 +11,7 @@ from mbpack.wizard import prompt, screen
 from mbpack.wizard.answers import KINDS, YES_NO, AnswerError, coerce, flag
 from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.key_value import command_words
-from mbpack.wizard.output import OutputError, existing, preview, write
+from mbpack.wizard.output import OutputError, check_target, existing, preview, write
 from mbpack.wizard.plan import Plan, make_plan
 from mbpack.wizard.questions import Option, Question
 from mbpack.wizard.session import Session, close_options, missing, with_defaults
@@ -67,6 +67,9 @@ def run(options: Options) -> int:
 def _run(options: Options) -> int:
     if options.form not in (YAML, OVERRIDES):
         raise UsageError(f"--as {options.form}: write yaml or overrides")
+    for target in (options.output, options.save_answers):
+        if target not in (None, STDOUT):
+            check_target(str(target))
     given = given_answers(options)
     interactive = not options.yes and not options.no_input and prompt.has_terminal()
     if interactive:
