@@ -15,6 +15,7 @@ from mbpack.facts.releases import R03, R04, R05, R06, R07, Release
 #: Stations before ``validate``: reading the file, then mixed precision, data parallel size, communication overlap.
 _START = (
     "load",
+    "cfg/unresolved-reference",
     "cfg/section-missing",
     "cfg/env-vars",
     "section:mixed_precision",

@@ -47,7 +47,7 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         if held is None:
             return "null"
         return "exists" if isinstance(held, Mapping) and key[-1] in held else "free"
-    if len(key) > 2 and _existing(run, key[:-1]) == "missing":
+    if len(key) > 2 and (_existing(run, key[:-1]) == "missing" or _is_foreign(run, key[:-1])):
         return "missing"
     if len(key) == 2 and _is_null_section(run, owner):
         return "null"
@@ -91,6 +91,13 @@ def _is_set(run: Run, override: Override) -> bool:
         if isinstance(earlier, Override) and earlier.key == override.key:
             value = None if earlier.op == "delete" else earlier.value
     return value is not None
+
+
+def _is_foreign(run: Run, key: tuple[str, ...]) -> bool:
+    """Whether a mapping of the file has a name that the release's class does not know: there are only its own keys below."""
+    cls = run.settings.class_at(".".join(key[:-1]))
+    fields = run.settings.schema.fields(cls) if cls else None
+    return fields is not None and key[-1] not in fields and _written_in_file(run, key)
 
 
 def _told(run: Run) -> bool:

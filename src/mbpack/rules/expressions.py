@@ -105,7 +105,7 @@ class UnresolvedReference(RejectingRule):
                         f"{path}: {resolved.reason}",
                         setting=Setting(path, item.value, layer.origin, item, layer.document),
                         fix=Fix("a literal, or the path of a key that exists"),
-                        station="load",
+                        station="load" if run.complete else self.slug,  # over a recipe, arguments are read before
                     )
 
 
