@@ -384,8 +384,11 @@ class Run:
 
     @cached_property
     def moe(self) -> bool:
-        """Whether the model has experts."""
-        return self.value("model.num_moe_experts") is not None
+        """Whether the model has experts; a recipe that spreads them over ranks has, also where nobody knows how many."""
+        experts, recipe = self.setting("model.num_moe_experts"), self.settings.recipe
+        if experts.value is not ABSENT and experts.value is not None:
+            return True
+        return recipe is not None and recipe.spreads_experts and experts.item is None
 
     @cached_property
     def graphs(self) -> Graphs:

@@ -20,12 +20,13 @@ from typing import Any
 from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
-from mbpack.facts.keys import SPECS, SPECS_CLASS, paths
+from mbpack.config.object_classes import ObjectClasses, walk
+from mbpack.facts.keys import SPECS, paths
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import Version
 from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
 
-__all__ = ["ABSENT", "Layer", "Object", "Origin", "Setting", "Settings", "Unknown", "WrongKind"]
+__all__ = ["ABSENT", "Layer", "Object", "Origin", "Setting", "Settings", "Unknown", "WrongKind", "walk"]
 
 _MOST_DEFAULTS = 10_000
 
@@ -52,7 +53,7 @@ class Settings:
         self.base_known = complete or recipe is not None
         self._paths = paths(version.release)
         self._answers: dict[str, Setting | Unknown] = {}
-        self._classes: dict[tuple[str, ...], str | None] = {}
+        self.classes = ObjectClasses(self.layers, schema, recipe, complete, self._paths[SPECS])
         #: What others worked out once from these settings.
         self.memo: dict[str, Any] = {}
 
@@ -114,7 +115,7 @@ class Settings:
 
     def class_at(self, section: str) -> str | None:
         """Short class name of the object at a canonical key (``dataset``, ``model``), None where it is not known."""
-        return self._class_of(self._paths[section])
+        return self.classes.at(self._paths[section])
 
     def target_at(self, section: str) -> Setting | None:
         """The ``_target_`` the user wrote for an object, if any."""
@@ -142,13 +143,13 @@ class Settings:
 
     @cached_property
     def _nested_model(self) -> bool:
-        cls = self._class_of(("model",))
+        cls = self.classes.at(("model",))
         return cls is not None and self.schema.nested_transformer(cls)
 
     def _find_nested(self, key: str, parts: tuple[str, ...]) -> Setting:
         """A model whose Megatron-Core settings live in ``model.transformer``: outer fields first, then the inner ones."""
         inner = ("model", "transformer", *parts[1:])
-        outer_fields = self.schema.fields(self._class_of(("model",)) or "") or {}
+        outer_fields = self.schema.fields(self.classes.at(("model",)) or "") or {}
         own = parts[1] in outer_fields
         for path in (inner, parts) if not own else (parts, inner):
             found = self._search_layers(key, path)
@@ -183,7 +184,7 @@ class Settings:
 
     def _is_alias(self, parts: tuple[str, ...]) -> bool:
         """Whether the name is an attribute of the object but none of its fields."""
-        cls = self._class_of(parts[:-1]) if len(parts) > 1 else None
+        cls = self.classes.at(parts[:-1]) if len(parts) > 1 else None
         fields = self.schema.fields(cls) if cls is not None else None
         return cls is not None and fields is not None and parts[-1] not in fields and parts[-1] in self.schema.attributes(cls)
 
@@ -191,7 +192,7 @@ class Settings:
         """Whether the object at the owner's path certainly has no such attribute."""
         if len(parts) < 2:
             return False
-        cls = self._class_of(parts[:-1])
+        cls = self.classes.at(parts[:-1])
         fields = self.schema.fields(cls) if cls is not None else None
         if cls is None or fields is None or parts[-1] in fields or parts[-1].startswith("_"):
             return False
@@ -285,7 +286,7 @@ class Settings:
 
     def _default(self, key: str, parts: tuple[str, ...]) -> Setting:
         """What the owning class says; the answer is the same for every configuration with that class."""
-        cls = self._class_of(parts[:-1]) if len(parts) > 1 else ""
+        cls = self.classes.at(parts[:-1]) if len(parts) > 1 else ""
         if cls is None or not self.base_known:
             return self._find_default(key, parts)
         held = self.schema.memo.get((cls, parts))
@@ -301,7 +302,7 @@ class Settings:
             field = self.schema.sections.get(parts[0])
         else:
             owner = parts[:-1]
-            cls = self._class_of(owner)
+            cls = self.classes.at(owner)
             if cls is None:
                 holder = self._search(".".join(owner), owner)  # raises Unknown where the owner itself is unknown
                 if holder.value is None or not isinstance(holder.value, (Object, dict)):
@@ -321,93 +322,6 @@ class Settings:
             return Setting(written, Object(None, None) if len(parts) == 1 else None, Origin.DEFAULT)
         default = field.default
         return Setting(written, Object(None, None) if isinstance(default, Opaque) else default, Origin.DEFAULT)
-
-    def _class_of(self, parts: tuple[str, ...]) -> str | None:
-        if parts not in self._classes:
-            self._classes[parts] = None  # a key may name itself as its owner
-            self._classes[parts] = self._find_class(parts)
-        return self._classes[parts]
-
-    def _find_class(self, parts: tuple[str, ...]) -> str | None:
-        for layer in self.layers:
-            item = walk(layer.root, parts)
-            if item is None:
-                continue
-            if item.value.__class__ is not dict:
-                if item.value is MISSING:
-                    continue
-                return None
-            target = item.value.get("_target_")
-            if target is not None and isinstance(target.value, str):
-                cls = self.schema.class_of(target.value)
-                if cls is not None and self._constructible(parts, cls):
-                    return cls
-                if self.complete:
-                    return None
-        if len(parts) == 1:
-            if self.recipe is not None and parts[0] == "dataset":
-                return self.recipe.dataset_class
-            if self.recipe is not None and parts[0] == "model":
-                return self.recipe.model_class
-            return self.schema.section_class(parts[0])
-        return self._nested_class(parts)
-
-    def _constructible(self, parts: tuple[str, ...], cls: str) -> bool:
-        """Whether an override's ``_target_`` can be made: every required field is written or a field of the recipe's class.
-
-        Upstream merges the recipe's fields into the mapping first; when the constructor still lacks one, the mapping is
-        applied like a plain one and the recipe's class stays.
-        """
-        if self.complete or self.recipe is None or parts != ("dataset",) or cls == self.recipe.dataset_class:
-            return True
-        base = self.schema.fields(self.recipe.dataset_class or "") or {}
-        for name, field in (self.schema.fields(cls) or {}).items():
-            if field.default is NO_DEFAULT and field.init and name not in base:
-                if not any(walk(layer.root, (*parts, name)) for layer in self.layers):
-                    return False
-        return True
-
-    def _nested_class(self, parts: tuple[str, ...]) -> str | None:
-        if parts == self._paths[SPECS]:
-            return SPECS_CLASS if self._holds_object(parts) else None
-        if parts == ("model", "transformer"):
-            cls = self._class_of(("model",))
-            return self.schema.transformer_class(cls) if cls else None
-        if self.recipe is not None:
-            held = self.recipe.values.get(".".join(parts))
-            if isinstance(held, Mapping) and isinstance(held.get("_target_"), str):
-                return self.schema.class_of(held["_target_"])
-        return None
-
-    def _holds_object(self, parts: tuple[str, ...]) -> bool:
-        """Whether the base holds an object there, so that a mapping without ``_target_`` is merged into it."""
-        if self.complete:
-            return False
-        if self.recipe is None:
-            return True  # not known; its fields may be written on top of the recipe's
-        return self.recipe.holds(SPECS) and not self.remade(parts[:-1])
-
-    def remade(self, section: tuple[str, ...]) -> bool:
-        """Whether the user's ``_target_`` makes the section's object anew: nested objects then arrive as plain dicts."""
-        for layer in self.layers:
-            target = walk(layer.root, (*section, "_target_"))
-            if target is not None and isinstance(target.value, str):
-                return self.schema.class_of(target.value) is not None and self._class_of(section) == self.schema.class_of(
-                    target.value
-                )
-        return False
-
-
-def walk(item: Item, parts: Sequence[str]) -> Item | None:
-    for part in parts:
-        children = item.value
-        if children.__class__ is not dict:
-            return None
-        child = children.get(part)
-        if child is None:
-            return None
-        item = child
-    return item
 
 
 def _object(children: Mapping[str, Item], item: Item) -> Object:

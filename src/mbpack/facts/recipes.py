@@ -83,6 +83,11 @@ class Recipe(Struct, frozen=True):
         return None
 
     @property
+    def spreads_experts(self) -> bool:
+        """Whether the recipe itself asks for expert parallelism."""
+        return self.values.get("model.expert_model_parallel_size", 1) not in (1, None)
+
+    @property
     def family(self) -> str | None:
         """The slug of the model family (`mbpack.facts.families`), None when it belongs to none."""
         from mbpack.facts import families

@@ -141,7 +141,7 @@ class NestedUnderNone(RejectingRule):
     def _remade(self, run: Run) -> Iterator[Finding]:
         """The recipe's nested objects arrive as plain dictionaries in a dataset that a ``_target_`` makes anew."""
         recipe, target = run.settings.recipe, run.settings.target_at("dataset")
-        if recipe is None or target is None or not run.settings.remade(("dataset",)):
+        if recipe is None or target is None or not run.settings.classes.remade(("dataset",)):
             return
         fields = run.settings.schema.fields(run.dataset_class) or {}
         for key, station in ((SPECS, self.slug), *self._looked_at(run)):
@@ -182,7 +182,7 @@ class NestedUnderNone(RejectingRule):
 
     def _held(self, run: Run) -> Iterator[Finding]:
         """Objects of the dataset that the user gave as something else."""
-        remade = not run.complete and run.settings.remade(("dataset",))
+        remade = not run.complete and run.settings.classes.remade(("dataset",))
         required = {held.key for held in HELD if held.required and run.dataset in held.kinds}
         for key, station in self._looked_at(run):
             written = run.settings.written(key)

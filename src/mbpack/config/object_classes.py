@@ -1,0 +1,107 @@
+"""Which class the object at a path has: by the ``_target_`` the user wrote, by the recipe, or by the section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mbpack.config.answers import Layer
+from mbpack.config.document import MISSING, Item
+from mbpack.facts.keys import SPECS, SPECS_CLASS
+from mbpack.facts.recipes import Recipe
+from mbpack.facts.schema import NO_DEFAULT, Schema
+
+
+class ObjectClasses:
+    """The classes of one configuration's objects; ``layers`` from the top, ``specs`` the path of the packing specs."""
+
+    def __init__(
+        self, layers: Sequence[Layer], schema: Schema, recipe: Recipe | None, complete: bool, specs: tuple[str, ...]
+    ) -> None:
+        self.layers, self.schema, self.recipe, self.complete, self.specs = layers, schema, recipe, complete, specs
+        self._found: dict[tuple[str, ...], str | None] = {}
+
+    def at(self, parts: tuple[str, ...]) -> str | None:
+        """Short class name of the object at a path of this release, None where it is not known or there is no object."""
+        if parts not in self._found:
+            self._found[parts] = None  # a key may name itself as its owner
+            self._found[parts] = self._find_class(parts)
+        return self._found[parts]
+
+    def _find_class(self, parts: tuple[str, ...]) -> str | None:
+        for layer in self.layers:
+            item = walk(layer.root, parts)
+            if item is None:
+                continue
+            if item.value.__class__ is not dict:
+                if item.value is MISSING:
+                    continue
+                return None
+            target = item.value.get("_target_")
+            if target is not None and isinstance(target.value, str):
+                cls = self.schema.class_of(target.value)
+                if cls is not None and self._constructible(parts, cls):
+                    return cls
+                if self.complete:
+                    return None
+        if len(parts) == 1:
+            if self.recipe is not None and parts[0] == "dataset":
+                return self.recipe.dataset_class
+            if self.recipe is not None and parts[0] == "model":
+                return self.recipe.model_class
+            return self.schema.section_class(parts[0])
+        return self._nested_class(parts)
+
+    def _constructible(self, parts: tuple[str, ...], cls: str) -> bool:
+        """Whether an override's ``_target_`` can be made: every required field is written or a field of the recipe's class.
+
+        Upstream merges the recipe's fields into the mapping first; when the constructor still lacks one, the mapping is
+        applied like a plain one and the recipe's class stays.
+        """
+        if self.complete or self.recipe is None or parts != ("dataset",) or cls == self.recipe.dataset_class:
+            return True
+        base = self.schema.fields(self.recipe.dataset_class or "") or {}
+        for name, field in (self.schema.fields(cls) or {}).items():
+            if field.default is NO_DEFAULT and field.init and name not in base:
+                if not any(walk(layer.root, (*parts, name)) for layer in self.layers):
+                    return False
+        return True
+
+    def _nested_class(self, parts: tuple[str, ...]) -> str | None:
+        if parts == self.specs:
+            return SPECS_CLASS if self._holds_object(parts) else None
+        if parts == ("model", "transformer"):
+            cls = self.at(("model",))
+            return self.schema.transformer_class(cls) if cls else None
+        if self.recipe is not None:
+            held = self.recipe.values.get(".".join(parts))
+            if isinstance(held, Mapping) and isinstance(held.get("_target_"), str):
+                return self.schema.class_of(held["_target_"])
+        return None
+
+    def _holds_object(self, parts: tuple[str, ...]) -> bool:
+        """Whether the base holds an object there, so that a mapping without ``_target_`` is merged into it."""
+        if self.complete:
+            return False
+        if self.recipe is None:
+            return True  # not known; its fields may be written on top of the recipe's
+        return self.recipe.holds(SPECS) and not self.remade(parts[:-1])
+
+    def remade(self, section: tuple[str, ...]) -> bool:
+        """Whether the user's ``_target_`` makes the section's object anew: nested objects then arrive as plain dicts."""
+        for layer in self.layers:
+            target = walk(layer.root, (*section, "_target_"))
+            if target is not None and isinstance(target.value, str):
+                return self.schema.class_of(target.value) is not None and self.at(section) == self.schema.class_of(target.value)
+        return False
+
+
+def walk(item: Item, parts: Sequence[str]) -> Item | None:
+    for part in parts:
+        children = item.value
+        if children.__class__ is not dict:
+            return None
+        child = children.get(part)
+        if child is None:
+            return None
+        item = child
+    return item

@@ -1,0 +1,67 @@
+"""The doctor over every recipe that Megatron-Bridge ships, by name: ``python tools/sweep_recipes.py [RELEASE ...]``.
+
+An error on a shipped recipe is a real defect of the recipe or a false alarm, so the list is read after every change of
+rules. A recipe runs at the GPU count in its name or data, else at the smallest count that its topology and batch fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from mbpack.config.context import Given
+from mbpack.engine.doctor import Request, judge
+from mbpack.engine.result import Result
+from mbpack.facts import recipes
+
+RELEASES = ("0.3", "0.4", "0.5", "0.6", "0.7")
+#: Findings that only say that the count of GPUs is too small or does not divide.
+SIZE = frozenset({"topo/world-divisible", "gbs/divisible", "gbs/eval-divisible", "topo/expert-world-divisible"})
+COUNTS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+
+
+def main() -> None:
+    """Print the errors per rule, with the recipes that have them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("releases", nargs="*", default=RELEASES)
+    parser.add_argument("--launcher", default="run_recipe", choices=("run_recipe", "script"))
+    options = parser.parse_args()
+    found: dict[str, list[str]] = defaultdict(list)
+    verdicts: dict[str, int] = defaultdict(int)
+    for release in options.releases:
+        for name in recipes.names(release):
+            result = _judged(release, name, options.launcher)
+            verdicts[result.verdict] += 1
+            for slug in {f.rule.slug for f in result.findings if f.outcome.severity == "error"}:
+                found[slug].append(f"{release} {name}")
+    print(f"{sum(verdicts.values())} recipes: " + ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())))
+    for slug, names in sorted(found.items(), key=lambda pair: -len(pair[1])):
+        print(f"{len(names):>5}  {slug}: {', '.join(names[:4])}{' ...' if len(names) > 4 else ''}")
+
+
+def _judged(release: str, name: str, launcher: str) -> Result:
+    """The answer at the first count that fits, or at the last one tried."""
+    result: Result | None = None
+    for gpus in _counts(release, name):
+        result = judge(Request([], Given(release, recipe=name, gpus=gpus, launcher=launcher)))
+        if not SIZE.intersection(finding.rule.slug for finding in result.findings):
+            break
+    assert result is not None
+    return result
+
+
+def _counts(release: str, name: str) -> Iterator[int]:
+    in_name = re.search(r"_(\d+)gpu", name)
+    recipe = recipes.find(release, name)
+    if in_name is not None:
+        yield int(in_name[1])
+    elif recipe is not None and recipe.gpus:
+        yield recipe.gpus
+    else:
+        yield from COUNTS
+
+
+if __name__ == "__main__":
+    main()
