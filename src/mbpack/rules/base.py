@@ -180,9 +180,12 @@ def built_at(run: Run, key: str) -> int | None:
 
 
 def set_to(run: Run, *pairs: tuple[str, Any]) -> tuple[Edit, ...]:
-    """Edits that set canonical keys, spelled as the run's release spells them."""
+    """Edits that set canonical keys, spelled as the run's release spells them; none where a value is an object of the file."""
+    from mbpack.config.settings import Object
     from mbpack.facts.keys import path_in
 
+    if any(isinstance(value, Object) for _, value in pairs):
+        return ()
     return tuple(Edit("set", path_in(run.release, key), value) for key, value in pairs)
 
 
