@@ -76,7 +76,7 @@ class RenamedKey(RejectingRule):
 
     @staticmethod
     def _effect(run: Run, path: str) -> str:
-        if "packing" not in path and "pack" not in path:
+        if "pack" not in path:
             return ""
         if run.settings.recipe is not None:
             return " and the recipe's own packing stays in force"
