@@ -122,6 +122,35 @@ def test_ignore_comments(doctor: Call, folder: Path) -> None:
     assert (answer.code, doctor("a.yaml", "--strict").code) == (0, 1)
 
 
+def test_ignore_behind_a_value_holds_for_its_line(doctor: Call, folder: Path) -> None:
+    here = BROKEN.replace("micro_batch_size: 2", "micro_batch_size: 2  # mbpack: ignore[BAT101] the launcher sets it")
+    (folder / "a.yaml").write_text(here)
+    assert set(doctor("a.yaml").slugs) == {"align/pad-seq-to-mult-cp", "step/thd-mbs"}
+    elsewhere = BROKEN.replace("global_batch_size: 8", "global_batch_size: 8  # mbpack: ignore[BAT101] no")
+    (folder / "a.yaml").write_text(elsewhere)
+    assert set(doctor("a.yaml").slugs) >= {"batch/offline-mbs-one", "suppress/unused"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'name: "a  # mbpack: ignore[BAT101] text"\n',  # inside a string it is text
+        "name: |\n  a  # mbpack: ignore[BAT101] text\n",
+    ],
+)
+def test_text_is_no_directive(doctor: Call, folder: Path, line: str) -> None:
+    (folder / "a.yaml").write_text(BROKEN + line)
+    assert "batch/offline-mbs-one" in doctor("a.yaml").slugs
+    assert "suppress/unused" not in doctor("a.yaml").slugs
+
+
+def test_another_directive_behind_a_value_is_not_overlooked(doctor: Call, folder: Path) -> None:
+    (folder / "a.yaml").write_text(BROKEN.replace("micro_batch_size: 2", "micro_batch_size: 2  # mbpack: gpus=8"))
+    answer = doctor("a.yaml")
+    assert answer.data["files"][0]["context"]["gpus"] == 16
+    assert any("a line of their own" in f["message"] for f in answer.data["files"][0]["findings"])
+
+
 def test_baseline(doctor: Call, mbpack: Call, folder: Path) -> None:
     assert mbpack("doctor", "broken.yaml", "--write-baseline", "base.json", "--format", "json").code == 0
     assert set(json.loads((folder / "base.json").read_text())) == {"version", "findings"}

@@ -25,11 +25,15 @@ class ContextError(ValueError):
 
 
 class Ignore(Struct, frozen=True):
-    """One ``ignore[CODE]`` directive: the codes or slugs it names, its reason, and its line."""
+    """One ``ignore[CODE]`` directive: the codes or slugs it names, its reason, and its line.
+
+    On a line of its own it holds for the file; behind a value (``only_here``) for the findings of that line.
+    """
 
     codes: tuple[str, ...]
     reason: str
     line: int
+    only_here: bool = False
 
 
 class ContextProblem(Struct, frozen=True):
@@ -82,10 +86,9 @@ def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...], tup
         if not match:
             continue
         words = match[1].strip()
-        ignore = _IGNORE.match(words)
-        if ignore:
-            codes = tuple(code.strip() for code in ignore[1].split(",") if code.strip())
-            ignores.append(Ignore(codes, ignore[2].strip(), line))
+        ignore = _ignore(words, line)
+        if ignore is not None:
+            ignores.append(ignore)
             continue
         found = 0
         for word in dict.fromkeys(words.split()):
@@ -104,7 +107,23 @@ def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...], tup
                 values[name] = check_value(name, value, "directive")
             except ContextError as error:
                 problems.append(ContextProblem(str(error), line))
+    for line, text in document.trailing_directives():
+        match = _DIRECTIVE.search(text)
+        ignore = _ignore(match[1].strip(), line, only_here=True) if match else None
+        if ignore is not None:
+            ignores.append(ignore)
+        else:
+            message = "behind a value only `# mbpack: ignore[CODE] reason` is read; put other directives on a line of their own"
+            problems.append(ContextProblem(message, line))
     return Given(**values), tuple(ignores), tuple(problems)
+
+
+def _ignore(words: str, line: int, only_here: bool = False) -> Ignore | None:
+    found = _IGNORE.match(words)
+    if found is None:
+        return None
+    codes = tuple(code.strip() for code in found[1].split(",") if code.strip())
+    return Ignore(codes, found[2].strip(), line, only_here)
 
 
 def check_value(name: str, value: str, where: str) -> Any:

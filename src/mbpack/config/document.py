@@ -26,6 +26,7 @@ MAX_PROBLEMS: Final = 50
 """Most problems of one document that are kept, of each kind: fatal ones and notes."""
 
 _COMMENT: Final = re.compile(r"^[ \t]*(#.*?)[ \t\r]*$", re.MULTILINE)
+_TRAILING: Final = re.compile(r"^[ \t]*[^#\s].*?[ \t](#[ \t]*mbpack[ \t]*:.*)$", re.MULTILINE)
 _OTHER_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
     (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
@@ -86,6 +87,14 @@ class Document(Struct):
                 strings = self._long_strings()
             if not any(span.start <= start < span.end for span in strings):
                 yield line, match[1]
+
+    def trailing_directives(self) -> Iterator[tuple[int, str]]:
+        """Line number and text (from the ``#`` on) of every ``# mbpack:`` comment behind something else on its line."""
+        strings = [item.span for _, item in walk(self.root) if item.quoted] if self.root is not None else []
+        for match in _TRAILING.finditer(self.text):
+            start = match.start(1)
+            if not any(span.start <= start < span.end for span in strings):
+                yield self.text.count("\n", 0, start) + 1, match[1].rstrip()
 
     def _long_strings(self) -> list[Span]:
         """The places of quoted and block scalars of several lines."""

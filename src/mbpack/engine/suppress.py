@@ -24,7 +24,10 @@ def apply_ignores(run: Run, findings: Sequence[Finding]) -> tuple[list[Finding],
     for ignore in ignores:
         for code in ignore.codes:
             hits = {
-                index for index, finding in enumerate(findings) if code.upper() == finding.rule.code or code == finding.rule.slug
+                index
+                for index, finding in enumerate(findings)
+                if (code.upper() == finding.rule.code or code == finding.rule.slug)
+                and (not ignore.only_here or _line(finding) == ignore.line)
             }
             hidden |= hits
             if not hits and document is not None:
@@ -33,3 +36,8 @@ def apply_ignores(run: Run, findings: Sequence[Finding]) -> tuple[list[Finding],
             extra.append(NO_REASON.about(ignore, document))
     kept = [finding for index, finding in enumerate(findings) if index not in hidden]
     return kept + extra, len(hidden)
+
+
+def _line(finding: Finding) -> int | None:
+    item = finding.setting.item
+    return item.span.line if item is not None else None
