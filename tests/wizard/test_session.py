@@ -7,6 +7,7 @@ import pytest
 from mbpack.report.explain import page
 from mbpack.report.style import Style
 from mbpack.wizard.draft import Draft, Refused
+from mbpack.wizard.plan import make_plan
 from mbpack.wizard.questions import QUESTIONS, Question
 from mbpack.wizard.screen import help_text
 from mbpack.wizard.session import Session, close_options, missing, with_defaults
@@ -93,6 +94,8 @@ def test_back_over_several_questions_and_forward_again() -> None:
         ("cp", 32, "16 GPUs cannot be divided"),
         ("gbs", 9, "global batch 9 is not a multiple of MBS 1 x DP 16 = 16; nearest: 16"),
         ("gpus", "some", "is no whole number"),
+        ("gpus", "-8", "must be positive"),
+        ("gpus", "100000000000", "is too large"),
         ("data", "energon", "is not among jsonl, chat, hf"),
         ("cuda_graphs", "attn", "attention cannot be captured"),
         ("packing", "in_batch", "GPT-SFT in-batch packing starts with 0.7"),
@@ -152,6 +155,17 @@ def test_contradicting_answers_are_refused() -> None:
         _ = Draft({"bridge": "0.3", "family": "qwen3.5-vl"}).recipe
     with pytest.raises(Refused, match="NotImplementedError"):
         _ = Draft({"bridge": "0.6", "recipe": "qwen3_next_80b_a3b_peft_config"}).recipe
+
+
+def test_flags_that_contradict_each_other_are_refused() -> None:
+    recipe = {"bridge": "0.6", "recipe": "qwen3_8b_sft_4gpu_h100_bf16_config"}
+    with pytest.raises(Refused, match="is of the family qwen3, not of llama"):
+        with_defaults({**recipe, "family": "llama"})
+    with pytest.raises(Refused, match="no recipe of the family lama; did you mean llama"):
+        with_defaults({**recipe, "family": "lama"})
+    with pytest.raises(Refused, match="has no experts to spread"):
+        make_plan(Draft({**recipe, "gpus": 8, "ep": 2}))
+    assert with_defaults({**recipe, "family": "Qwen3 dense"})["recipe"] == recipe["recipe"]
 
 
 def test_a_family_picks_the_recipe_that_needs_the_fewest_gpus() -> None:

@@ -137,6 +137,10 @@ def _word(name: str, kind: Kind, value: Any) -> str:
     raise AnswerError(f"{name}: {value!r} is not one of {', '.join(kind.words)}{hint}")
 
 
+#: More than the doctor takes for a number of GPUs.
+MOST_GPUS = 999_999_999
+
+
 def _count(name: str, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         number = value
@@ -148,7 +152,7 @@ def _count(name: str, value: Any) -> int:
         number = int(match[1].replace("_", "").replace(",", "")) * _UNITS[match[2].lower()]
     if number < 1:
         raise AnswerError(f"{name}: {value!r} must be positive")
-    if number > 10**12:
+    if number > (MOST_GPUS if name == "gpus" else 10**12):
         raise AnswerError(f"{name}: {value!r} is too large")
     return number
 

@@ -57,6 +57,8 @@ def choose(draft: Draft) -> Choice:
         Refused: the mode asked for does not fit, with the reason, or none fits.
     """
     _ = draft.recipe, draft.dataset_class, draft.dp  # refusals that have nothing to do with a mode
+    if draft.given("ep") and draft.ep > 1 and not draft.moe:
+        raise Refused(f"{draft.recipe.name} has no experts to spread over expert parallel {draft.ep}", "ep")
     wanted = draft.get("packing")
     if wanted != AUTO:
         mode = MODES[wanted]

@@ -25,12 +25,24 @@ def choose_recipe(draft: Draft) -> Recipe:
     reason = catalog.unusable(recipe)
     if reason is not None:
         raise Refused(reason + _instead(release, recipe, draft), "recipe")
+    if draft.given("family") and draft.given("recipe"):
+        _same_family(draft, recipe)
     if draft.given("workload") and catalog.task(recipe) != catalog.task_of(draft.get("workload")):
         raise Refused(_other_task(draft, recipe), "workload")
     if draft.given("modality") and catalog.modality(recipe) != draft.get("modality"):
         words = "text only" if catalog.modality(recipe) == "text" else "images and video"
         raise Refused(f"{recipe.name} is for {words}, not for modality {draft.get('modality')}", "modality")
     return recipe
+
+
+def _same_family(draft: Draft, recipe: Recipe) -> None:
+    """A recipe and a family that were both named must agree; raises Refused where they do not."""
+    text = draft.get("family")
+    family = catalog.find_family(draft.release, text)
+    if family is None:
+        raise Refused(no_recipe(draft), "family")
+    if family != recipe.family:
+        raise Refused(f"{recipe.name} is of the family {recipe.family}, not of {text}: name one of the two", "family")
 
 
 def unknown_recipe(release: Release, name: str) -> str:
