@@ -46,7 +46,8 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         held = _before(run, owner)
         if held is None:
             return "null"
-        return "exists" if isinstance(held, Mapping) and key[-1] in held else "free"
+        below = (held, _base(run, owner, None))  # the file's mapping is merged into the recipe's
+        return "exists" if any(isinstance(one, Mapping) and key[-1] in one for one in below) else "free"
     if len(key) > 2 and (_existing(run, key[:-1]) == "missing" or _is_foreign(run, key[:-1])):
         return "missing"
     if len(key) == 2 and _is_null_section(run, owner):
