@@ -96,6 +96,7 @@ def test_no_multiple_where_the_release_forgets_it() -> None:
         "dataset:\n  packed_sequence_specs: {pad_seq_to_mult: null}\n"
     )
     assert "pad_seq_to_mult: 1}" in text_of(whole)
+    assert not mend(Request(list(whole.state.documents)), True).changed
 
 
 def test_a_shared_value_is_left_to_the_user() -> None:

@@ -64,15 +64,18 @@ def by_launcher(run: Run) -> Outcome:
     return LAUNCHER_OVERRIDES if run.wrote(PAD_MULT) else LAUNCHER_SETS
 
 
-def another_multiple(run: Run, needed: Derived, title: str, safe: bool = False) -> Fix:
-    """Sets the multiple; where the release would forget it on the way to the packs, only a later one helps."""
+def another_multiple(run: Run, needed: Derived, title: str, safe: bool = False, any_number: bool = False) -> Fix:
+    """Sets the multiple; where the release would forget it on the way to the packs, only a later one helps.
+
+    ``any_number``: what is wrong is that there is no usable number, so without context parallelism 1 will do.
+    """
     try:
         forgotten = needed.value > 1 and forgets_multiple(run)
     except (Unknown, WrongKind):
         forgotten = False
     if not forgotten:
         return Fix(title, set_to(run, (PAD_MULT, needed.value)), safe)
-    if cp_size(run) == 1:  # there the multiple is a precaution
+    if any_number and cp_size(run) == 1:
         return Fix("pad_seq_to_mult: 1", set_to(run, (PAD_MULT, 1)), safe)
     return Fix(f"Megatron-Bridge 0.5.1 or later: {run.patch} does not hand pad_seq_to_mult {needed.value} to parquet packs")
 

@@ -297,7 +297,7 @@ class PadMultNonPositive(RejectingRule):
             key,
             f"pad_seq_to_mult must be positive, found {multiple}",
             why="" if run.complete else "An override skips the check; tokenisation fails, or packs on disk are used as they are.",
-            fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}"),
+            fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}", any_number=True),
             station="load",
             offset=built_at(run, SPECS),
         )

@@ -74,7 +74,7 @@ class PadMultNone(Rule):
         if any(run.settings.peek(key) is None for key in (CP, TP, SP)):
             return Fix("pad_seq_to_mult: 1 (2*CP or more with context parallelism)")
         needed = likely_multiple(run)
-        return another_multiple(run, needed, f"pad_seq_to_mult: {needed}", safe=True)
+        return another_multiple(run, needed, f"pad_seq_to_mult: {needed}", safe=True, any_number=True)
 
 
 class NearPackSizeSample(Rule):
