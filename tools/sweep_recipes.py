@@ -7,6 +7,7 @@ rules. A recipe runs at the GPU count in its name or data, else at the smallest 
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,7 +20,9 @@ from mbpack.facts import recipes
 RELEASES = ("0.3", "0.4", "0.5", "0.6", "0.7")
 #: Findings that only say that the count of GPUs is too small or does not divide.
 SIZE = frozenset({"topo/world-divisible", "gbs/divisible", "gbs/eval-divisible", "topo/expert-world-divisible"})
-COUNTS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+PARALLEL = ("tensor_model", "pipeline_model", "context", "expert_model", "expert_tensor")
+#: Data parallel sizes that are tried, on top of what the topology takes.
+REPLICAS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
 def main() -> None:
@@ -59,8 +62,10 @@ def _counts(release: str, name: str) -> Iterator[int]:
         yield int(in_name[1])
     elif recipe is not None and recipe.gpus:
         yield recipe.gpus
-    else:
-        yield from COUNTS
+    elif recipe is not None:
+        tp, pp, cp, ep, etp = (recipe.value(f"model.{name}_parallel_size") or 1 for name in PARALLEL)
+        smallest = math.lcm(tp * pp * cp, pp * ep * (etp if ep > 1 else 1))
+        yield from (smallest * replicas for replicas in REPLICAS)
 
 
 if __name__ == "__main__":
