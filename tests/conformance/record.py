@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from . import classify
-from .compare import judged
+from .compare import judged, named
 from .generator import complete_rows
 from .judge import load_recipes
 from .overrides import override_rows
@@ -111,8 +111,7 @@ def choose(rows: Iterable[Row], line: str, wanted: int) -> Selection:
     selection = Selection(wanted)
     for row in rows:
         if row["release"] == line and "config" in row:
-            check = None if row["expect"] == "accepted" else classify.slug_of(row)
-            selection.offer(row | {"check": check})
+            selection.offer(named(row))
     return selection
 
 
