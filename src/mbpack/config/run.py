@@ -259,8 +259,14 @@ class Run:
     def dataset(self) -> DatasetKind:
         """Kind of dataset: from its class, else from keys that only one kind has."""
         section = self.settings.peek("dataset")
-        if section is not None and section.item is not None and (section.value is None or isinstance(section.item.value, str)):
-            return DatasetKind.NONE  # null, or a word instead of a mapping: the start-up finds no field of a dataset there
+        if (
+            section is not None
+            and section.item is not None
+            and (section.value is None or isinstance(section.item.value, (str, list)))
+        ):
+            return (
+                DatasetKind.NONE
+            )  # null, or a word or a list instead of a mapping: the start-up finds no field of a dataset there
         cls = self.settings.class_at("dataset")
         if cls is not None:
             return dataset_kind(cls)

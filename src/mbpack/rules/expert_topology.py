@@ -133,6 +133,8 @@ class EpOverlapConditions(RejectingRule):
         mtp = run.number("model.mtp_num_layers")
         limit = mtp is not None and (mtp > 1 if run.release >= R06 else mtp != 1)
         yield limit, f"{OVERLAP} allows at most one MTP layer, found {mtp}", ("model.mtp_num_layers",)
+        alone = run.release < R05 and mtp == 1 and run.pp <= 1
+        yield alone, f"{OVERLAP} with an MTP layer needs pipeline parallelism up to 0.4", (PP, "model.mtp_num_layers")
 
 
 class ExpertBiasNeedsEtpOne(RejectingRule):

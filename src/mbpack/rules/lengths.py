@@ -145,9 +145,10 @@ class MaxSingleSequenceLength(RejectingRule):
         if run.specs is None or run.specs_plain:
             return
         key = f"{SPECS}.max_single_sequence_length"
-        limit, size = run.number(key), run.pack_size
+        limit = run.number(key)
         if limit is None:
             return
+        size = run.pack_size
         if limit <= 0 or (size is not None and 0 < size < limit):
             yield self.finding(
                 run,
