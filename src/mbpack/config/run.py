@@ -264,9 +264,7 @@ class Run:
             and section.item is not None
             and (section.value is None or isinstance(section.item.value, (str, list)))
         ):
-            return (
-                DatasetKind.NONE
-            )  # null, or a word or a list instead of a mapping: the start-up finds no field of a dataset there
+            return DatasetKind.NONE  # nothing in which the start-up would find a field of a dataset
         cls = self.settings.class_at("dataset")
         if cls is not None:
             return dataset_kind(cls)
