@@ -92,3 +92,12 @@ def test_the_others_are_judged_as_well() -> None:
 def test_attention_capture_is_refused_while_rows_are_packed() -> None:
     with pytest.raises(Refused, match="attention cannot be captured"):
         plan("bridge=0.6 family=llama3 workload=sft packing=offline cuda_graphs=attn")
+
+
+def test_a_verdict_that_nobody_knows_is_a_refusal() -> None:
+    """The dropout of this recipe is on record for no release; a captured iteration that recomputes depends on it."""
+    answers = (
+        "bridge=nightly recipe=olmoe_7b_sft_8gpu_h100_bf16_config gpus=32 tp=4 pp=2 packing=in_batch cuda_graphs=full_iteration"
+    )
+    with pytest.raises(Refused, match=r"cannot be told: model\.attention_dropout is not known \[REC103\]"):
+        plan(answers)

@@ -82,7 +82,18 @@ def make_plan(draft: Draft) -> Plan:
     left = [*judge.errors(final), *judge.warnings(final)]
     if left:
         raise Refused(judge.words_of(left[0]))
+    if final.verdict == "unknown":
+        raise Refused(_untold(final))
     return Plan(job, draft.get("packing") == AUTO, choice, tuple(lines), accepted, text, final)
+
+
+def _untold(result: Result) -> str:
+    """Why nobody can say whether the start-up accepts a file: a value of the recipe that is not on record."""
+    entry = next((entry for entry in result.not_checked if entry.rule.rejects), None)
+    if entry is None:
+        return "whether the start-up accepts this cannot be told from here"
+    name = entry.key or "a value of the recipe"
+    return f"whether the start-up accepts this cannot be told: {name} is not known [{entry.rule.code}]"
 
 
 def _distinct(findings: list[Finding]) -> list[Finding]:
