@@ -115,10 +115,10 @@ def compose(text: str) -> Node | None:
 
     Raises yaml.YAMLError for what OmegaConf's parser refuses, TooDeep for nesting that could exhaust the stack.
     """
+    if CParser is not None and _may_be_deep(text):
+        _check_depth(text)
     if CParser is None or _reads_differently(text):
         return _compose_python(text)
-    if _may_be_deep(text):
-        _check_depth(text)
     try:
         node: Node | None = _CComposer(text).get_single_node()
     except (yaml.YAMLError, UnicodeEncodeError) as error:

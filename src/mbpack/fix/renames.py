@@ -179,7 +179,7 @@ def packing_specs(made: Migration) -> None:
         made.edit("set", f"{path}.num_tokenizer_workers", SOME_WORKERS, note=f"{ALL_WORKERS} is serial from 0.6 on")
     for name, value in list(specs.value.items()):
         known = schema(release.name).fields("PackedSequenceSpecs") or {}
-        if not name.startswith("_") and name not in known:
+        if isinstance(name, str) and not name.startswith("_") and name not in known:
             made.edit("delete", f"{path}.{name}", note=f"{release} has no such field")
             if value.value is not None:
                 made.decide.append(f"{path}.{name}: {value.plain} has no counterpart in {release}")
