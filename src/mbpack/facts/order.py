@@ -56,6 +56,7 @@ _MODEL = (
     "cp/comm-type-list-length",
     "topo/world-divisible@pipeline",
     "dsa/packed",
+    "dsa/rope-fusion",
     "graph/te-rng-tracker",
     "topo/vpp",
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Origin
 from mbpack.facts import hard_blocks
-from mbpack.facts.releases import R05
+from mbpack.facts.releases import R03, R05, R06
 from mbpack.rules.base import CRASH_STEP, NOTE, REJECTED, Finding, Fix, RejectingRule, Rule, is_number, set_to
 from mbpack.rules.lookup import VARIANT, has_gated_delta_net, packing_key, unpack
 
 TP, CP = "model.tensor_model_parallel_size", "model.context_parallel_size"
 DETERMINISTIC, CP_COMM = "model.deterministic_mode", "model.cp_comm_type"
+ROPE_FUSION = "model.apply_rope_fusion"
 KEY_HEADS, VALUE_HEADS = "model.linear_num_key_heads", "model.linear_num_value_heads"
 
 
@@ -181,6 +183,44 @@ class DsaPacked(RejectingRule):
             )
 
 
+class DsaRopeFusion(RejectingRule):
+    """Sparse attention (DeepSeek-V3.2, GLM-5) does not run with fused rotary embeddings.
+
+    Only a value that somebody wrote is judged: the default depends on the Transformer Engine that is installed.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.5 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {experimental_attention_variant: dsa, apply_rope_fusion: true, context_parallel_size: 1}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.5 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {experimental_attention_variant: dsa, apply_rope_fusion: false, context_parallel_size: 1}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.6: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "DSA102", "dsa/rope-fusion"
+    releases = (R03, R06)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.value(VARIANT) != hard_blocks.DSA_VARIANT:
+            return
+        if run.setting(ROPE_FUSION).origin is not Origin.DEFAULT and run.flag(ROPE_FUSION):
+            yield self.finding(
+                run,
+                REJECTED,
+                ROPE_FUSION,
+                "apply_rope_fusion with sparse attention (DSA)",
+                related=(VARIANT,),
+                fix=Fix("apply_rope_fusion: false", set_to(run, (ROPE_FUSION, False))),
+            )
+
+
 def _gathers(kind: object) -> bool:
     return isinstance(kind, str) and kind.replace("_", "").lower() == "allgather"
 
@@ -188,4 +228,5 @@ def _gathers(kind: object) -> bool:
 RULES: tuple[Rule, ...] = (
     GdnPacked(),
     DsaPacked(),
+    DsaRopeFusion(),
 )

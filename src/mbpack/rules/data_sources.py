@@ -8,7 +8,6 @@ from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_PRESET_SPLITS
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
-from mbpack.rules import dataset_kwargs, hf_sources
 from mbpack.rules.base import (
     CRASH_DATA,
     REJECTED,
@@ -335,9 +334,7 @@ class PretrainedCheckpoint(RejectingRule):
 
 RULES: tuple[Rule, ...] = (
     SourceExactlyOne(),
-    *hf_sources.RULES,
     HfRewriteExplicitPaths(),
-    *dataset_kwargs.RULES,
     PathSuffix(),
     PretrainedCheckpoint(),
 )

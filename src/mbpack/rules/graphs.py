@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from mbpack.config.graphs import IMPL
 from mbpack.config.run import Run
 from mbpack.facts.releases import R04, R05, R06
-from mbpack.rules import graph_spelling
 from mbpack.rules.base import CRASH_DATA, CRASH_STEP, REJECTED, Finding, Fix, RejectingRule, Rule, set_to
 
 KWARGS_WIDTH = "dataset.dataset_kwargs.pad_to_max_length"
@@ -248,7 +247,6 @@ RULES: tuple[Rule, ...] = (
     PadCuRequiresMaxLength(),
     OfflineFixedWidth(),
     AttnCaptureNeedsPadCu(),
-    *graph_spelling.RULES,
     FullIterationNanCheck(),
     TeRngTracker(),
 )

@@ -11,7 +11,6 @@ from mbpack.config.settings import Object, Unknown, walk
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_ADAPTERS, HF_PRESET_ARGUMENTS, HF_PRESET_SPLITS, LOAD_FIELDS
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules import preprocessing
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
 #: Sources of a dataset class, with the switch without which they are not looked at.
@@ -221,4 +220,4 @@ def _is_map(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
-RULES: tuple[Rule, ...] = (HfSource(), *preprocessing.RULES)
+RULES: tuple[Rule, ...] = (HfSource(),)

@@ -7,7 +7,6 @@ from typing import Any
 
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R05, R06
-from mbpack.rules import deterministic
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
 FSDP_KEYS = ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp")
@@ -339,7 +338,6 @@ RULES: tuple[Rule, ...] = (
     MxFp8Reuse(),
     BufferWithoutParameters(),
     PrecisionName(),
-    *deterministic.RULES,
     NcclEpNeedsFlex(),
     AllgatherVariable(),
 )

@@ -9,7 +9,6 @@ from mbpack.config.settings import Unknown
 from mbpack.facts import hard_blocks
 from mbpack.facts.modes import OFFLINE
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
-from mbpack.rules import vlm_rows
 from mbpack.rules.base import CRASH_STEP, NOTE, SILENT, Finding, Fix, Outcome, Rule, is_number, set_to
 from mbpack.rules.lookup import VLM_KINDS, is_family, packing_key, row_width, splits_contiguously, step_of
 
@@ -357,7 +356,6 @@ RULES: tuple[Rule, ...] = (
     ArgminCpu(),
     ThdPartitionMcore(),
     Qwen3VlTruncate(),
-    *vlm_rows.RULES,
     DsV4Contiguous(),
     FlopsInBatch(),
 )

@@ -9,7 +9,6 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting
 from mbpack.facts.keys import path_in
 from mbpack.facts.sections import stops_at
-from mbpack.rules import nested_objects, targets
 from mbpack.rules.base import CRASH_DATA, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
 SPECS = "dataset.offline_packing_specs"
@@ -229,4 +228,4 @@ class SectionMissing(RejectingRule):
             )
 
 
-RULES: tuple[Rule, ...] = (SectionNull(), SectionMissing(), ListOverDict(), *nested_objects.RULES, *targets.RULES)
+RULES: tuple[Rule, ...] = (SectionNull(), SectionMissing(), ListOverDict())

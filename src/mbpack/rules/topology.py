@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R03, R04, R06
-from mbpack.rules import expert_topology
 from mbpack.rules.base import (
     CRASH_DATA,
     DERIVED,
@@ -322,7 +321,6 @@ RULES: tuple[Rule, ...] = (
     WorldDivisible(),
     EvalWorldDivisible(),
     SpWithoutTp(),
-    *expert_topology.RULES,
     HeadsDivisible(),
     QueryGroupsDivisible(),
 )

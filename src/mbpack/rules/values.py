@@ -387,7 +387,6 @@ class EnvVars(RejectingRule):
 
 
 RULES: tuple[Rule, ...] = (
-    *null_numbers.RULES,
     QuotedNumber(),
     QuotedBool(),
     FloatInt(),
