@@ -5,7 +5,8 @@
 
 A change is kept when the rule answers otherwise than to the example, once per key and answer, the smallest step first;
 beside a number that matters its next neighbours are kept too, so that both sides of every limit are on record. Changes of a
-documentation's bad example are also tried under other releases and launchers, and kept where the answer is a new one.
+documentation's bad example are also tried under other releases and launchers, and two at a time, so that the second of two
+guards is met alone; they are kept where the answer is a new one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import ast
 import inspect
 import itertools
 import json
+import random
 import re
 import sys
 from collections import Counter, defaultdict
@@ -37,9 +39,11 @@ from tests.rules.test_cases import load_cases
 RELEASES = ("0.3", "0.4", "0.5", "0.6", "0.7", "nightly")
 _DIRECTIVE = re.compile(r"^# mbpack:(.*)$", re.MULTILINE)
 #: Changes kept of one example, and examples of one rule from the YAML cases.
-MOST, CASES_PER_RULE = 28, 1
-#: Pairs of changes kept of one example of a documentation.
-PAIRS = 12
+MOST, CASES_PER_RULE = 64, 3
+#: Pairs of changes kept of one example of a documentation: with a release or launcher, and of two values.
+PAIRS, VALUE_PAIRS = 24, 10
+#: Pairs of two values that are tried for one example, drawn with a fixed seed.
+TRIED = 120
 
 
 def bases(rule: Rule) -> Iterator[Example]:
@@ -109,6 +113,7 @@ def choose(example: Example, most: int = MOST) -> None:
         example.answers[change] = answers[change]
     if example.origin.startswith("Bad"):
         _choose_pairs(example, [change for changes in steps.values() for change in changes], answers)
+        _choose_value_pairs(example, steps, answers)
 
 
 def _choose_pairs(example: Example, changes: list[str], answers: Mapping[str, Answer]) -> None:
@@ -130,6 +135,25 @@ def _choose_pairs(example: Example, changes: list[str], answers: Mapping[str, An
                 seen.add(answer)
                 kept += 1
                 example.answers[pair] = answer
+
+
+def _choose_value_pairs(example: Example, steps: Mapping[str, list[str]], answers: Mapping[str, Answer]) -> None:
+    """Two changes at once that give an answer neither gives alone."""
+    pairs = [
+        (one, other)
+        for a, b in itertools.combinations([key for key in steps if key not in ("bridge", "launcher")], 2)
+        if not a.startswith(f"{b}.") and not b.startswith(f"{a}.")
+        for one, other in itertools.product(steps[a][:6], steps[b][:6])
+    ]
+    kept = 0
+    for one, other in random.Random(example.origin).sample(pairs, min(TRIED, len(pairs))):
+        try:
+            answer = example.answer(f"{one} & {other}")
+        except Exception:
+            continue
+        if answer not in (answers[one], answers[other]) and kept < VALUE_PAIRS:
+            kept += 1
+            example.answers[f"{one} & {other}"] = answer
 
 
 def _candidates(example: Example) -> Iterator[tuple[str, str]]:
@@ -159,7 +183,7 @@ def _candidates(example: Example) -> Iterator[tuple[str, str]]:
             yield f"found.{path}", f"found.{path}={json.dumps(new)}"
         yield f"found.{path}", f"-found.{path}"
     for path, value in _unwritten(example, set(written)):
-        for new in itertools.islice(_values(value, words), 5):
+        for new in itertools.islice(_values(value, words), 8):
             yield path, f"{path}={json.dumps(new)}"
 
 
@@ -173,10 +197,10 @@ def _leaves(tree: Any, above: str = "") -> Iterator[tuple[str, Any]]:
 def _values(value: Any, words: tuple[str, ...]) -> Iterator[Any]:
     """Values near a value, the nearest first."""
     if isinstance(value, bool):
-        yield from (not value, None)
+        yield from (not value, None, 1, "other")
     elif isinstance(value, int):
         yield from dict.fromkeys(n for n in (value - 1, value + 1, 1, 0, 2, value * 2, value // 2, -1) if n != value)
-        yield None
+        yield from (None, "other", value + 0.5)
     elif isinstance(value, float):
         yield from (value / 2, value * 2, 0.0, 1.0, None)
     elif isinstance(value, str):
@@ -186,9 +210,9 @@ def _values(value: Any, words: tuple[str, ...]) -> Iterator[Any]:
         yield from ((value[:-1], []) if value else ())
         yield from ([*value, value[-1]] if value else [1], None)
     elif isinstance(value, dict):
-        yield None
+        yield from (None, {}, 1)
     else:
-        yield from (True, False, 1, 2, 0, *words, "other", [1])
+        yield from (True, 1, 0, *words[:3], False, 2, -1, *words[3:], "other", [1])
 
 
 def _unwritten(example: Example, written: set[str]) -> list[tuple[str, Any]]:

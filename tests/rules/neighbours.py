@@ -127,7 +127,8 @@ def answer_of(rule: Rule, context: Mapping[str, str], tree: Mapping[str, Any], f
     try:
         lines += map(line, rule.check(run))
     except Unknown as unknown:
-        lines.append(f"unknown: {unknown.key}, needs {' '.join(unknown.needs) or unknown.reason}")
+        said = "unknown" if rule.reports_unknown else "unknown, not reported"
+        lines.append(f"{said}: {unknown.key}, needs {' '.join(unknown.needs) or unknown.reason}")
     except WrongKind as wrong:
         lines.append(f"text for a number: {wrong.setting.key}, stops at {rule.stops_at(run) or 'none'}")
     return tuple(lines) or NOTHING
