@@ -6,8 +6,9 @@ import pytest
 
 from mbpack.facts import formulas, recipes
 from mbpack.facts.families import attention_of
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.order import stations
-from mbpack.facts.releases import R03, R04, R05, R06, R07
+from mbpack.facts.releases import R03, R04, R05, R06, R07, RELEASES
 from mbpack.facts.widths import near_round_width
 
 
@@ -35,3 +36,20 @@ def test_a_latent_attention_is_told_by_the_value_where_the_class_does_not_say_so
     assert recipe is not None
     assert not (recipe.model_class or "").startswith("MLA")
     assert attention_of(R06, recipe).packed_comm_types == ("p2p",)
+
+
+@pytest.mark.parametrize("release", ["0.6", "0.7"])
+def test_specs_and_the_switch_go_together_in_recipes(release: str) -> None:
+    for name in recipes.names(release):
+        recipe = recipes.find(release, name)
+        assert recipe is not None
+        assert recipe.holds(SPECS) == bool(recipe.values.get(OFFLINE_SWITCH))
+        assert not recipe.holds(SPECS) or recipe.values[f"{SPECS}.packed_sequence_size"] > 0
+
+
+def test_no_recipe_trains_for_one_iteration() -> None:
+    for release in RELEASES:
+        for name in recipes.names(release.name):
+            recipe = recipes.find(release.name, name)
+            assert recipe is not None
+            assert recipe.value("train.train_iters") != 1

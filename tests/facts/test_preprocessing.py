@@ -90,3 +90,10 @@ def test_fields_are_those_of_the_classes(release: str) -> None:
         found = preprocessing_of(kwargs, False)
         assert not isinstance(found, str)
         assert set(found.fields) <= set(schema(release).fields(found.class_name) or {})
+
+
+@pytest.mark.parametrize(
+    "fields", [{"separator": ""}, {"separator": " ", "prompt_template": "{input}"}, {"separator": " ", "strip_whitespace": False}]
+)
+def test_prompts_put_together_otherwise_have_no_old_keys(fields: dict[str, Any]) -> None:
+    assert isinstance(kwargs_of(COMPLETION_CLASS, fields), str)

@@ -34,6 +34,7 @@ TEXTS = (
     "comm_overlap: null",
     "dataset: {dataset_kwargs: null, packed_sequence_specs: {packed_sequence_size: 8}}",
     "dataset: {offline_packing_specs: {packed_sequence_size: 8}}",
+    "dataset: {preprocessing: {mine: {x: 2}, loss_mode: full}}",
 )
 ARGUMENTS = (
     "model.hidden_size=1",
@@ -97,6 +98,10 @@ ARGUMENTS = (
     "dataset.preprocessing.mine=1",
     "+dataset.preprocessing.mine=1",
     "dataset.preprocessing.chat=1",
+    "dataset.preprocessing.mine.x=1",
+    "dataset.preprocessing.loss_mode.x=1",
+    "dataset.preprocessing.loss_mode=full",
+    "model.mine.nosuch.x=1",
     "env_vars.A=1",
     "+env_vars.A=1",
     "env_vars.B=1",

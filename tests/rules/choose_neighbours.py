@@ -1,7 +1,7 @@
 """Choose the neighbours of examples that tell something about a rule, for :mod:`tests.rules.neighbours`.
 
     python -m tests.rules.choose_neighbours              for every rule that has none yet
-    python -m tests.rules.choose_neighbours batch/...    for these rules, anew
+    python -m tests.rules.choose_neighbours batch/...    for these rules, anew, with more of their cases
 
 A change is kept when the rule answers otherwise than to the example, once per key and answer, the smallest step first;
 beside a number that matters its next neighbours are kept too, so that both sides of every limit are on record. Changes of a
@@ -38,15 +38,15 @@ from tests.rules.test_cases import load_cases
 
 RELEASES = ("0.3", "0.4", "0.5", "0.6", "0.7", "nightly")
 _DIRECTIVE = re.compile(r"^# mbpack:(.*)$", re.MULTILINE)
-#: Changes kept of one example, and examples of one rule from the YAML cases.
-MOST, CASES_PER_RULE = 64, 3
+#: Changes kept of one example, and examples of one rule from the YAML cases: usually, and for a rule named by its slug.
+MOST, CASES_PER_RULE, CASES_OF_NAMED = 64, 3, 12
 #: Pairs of changes kept of one example of a documentation: with a release or launcher, and of two values.
 PAIRS, VALUE_PAIRS = 24, 10
 #: Pairs of two values that are tried for one example, drawn with a fixed seed.
 TRIED = 120
 
 
-def bases(rule: Rule) -> Iterator[Example]:
+def bases(rule: Rule, most: int = CASES_PER_RULE) -> Iterator[Example]:
     """The examples of a rule as trees; those that YAML cannot carry (duplicate keys, broken files) are left out."""
     page = page_of(rule)
     for origin, texts in (("Bad", page.bad), ("Good", page.good)):
@@ -57,7 +57,7 @@ def bases(rule: Rule) -> Iterator[Example]:
     for path in CASE_FILES:
         for case in load_cases(path):
             concerned = [e["slug"] for e in case.get("expect", ()) if "slug" in e] + list(case.get("absent", ()))
-            if rule.slug not in concerned or case.get("arguments") or "input" not in case or kept >= CASES_PER_RULE:
+            if rule.slug not in concerned or case.get("arguments") or "input" not in case or kept >= most:
                 continue
             kept += 1
             words = dict(w.split("=", 1) for m in _DIRECTIVE.finditer(case["input"]) for w in m[1].split() if "=" in w)
@@ -274,7 +274,7 @@ def main() -> None:
     for topic in sorted({rule.topic for rule in ALL_RULES}):
         chosen = [r for r in ALL_RULES if r.topic == topic and r.slug not in known and (not wanted or r.slug in wanted)]
         for rule in chosen:
-            for example in bases(rule):
+            for example in bases(rule, CASES_OF_NAMED if wanted else CASES_PER_RULE):
                 choose(example)
                 by_topic[topic].append(example)
         if by_topic[topic] and chosen:
