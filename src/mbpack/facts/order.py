@@ -39,6 +39,7 @@ _MODEL = (
     "moe/ncclep-needs-flex",
     "graph/cpu-offload@layers",
     "recompute/full-needs-method",
+    "recompute/modules",
     "section:model@layers",
     "topo/expert-bias-etp",
     "graph/scope-and-modules",

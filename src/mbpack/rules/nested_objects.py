@@ -86,7 +86,9 @@ class NestedUnderNone(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         yield from self._specs(run)
-        if not run.complete:
+        if run.complete:
+            yield from self._model(run)
+        else:
             yield from self._remade(run)
             yield from self._sections(run)
         if run.release >= R06:
@@ -137,6 +139,21 @@ class NestedUnderNone(RejectingRule):
             on_key=True,
             fix=fix,
         )
+
+    def _model(self, run: Run) -> Iterator[Finding]:
+        """The other sections have a class of their own; which model it is only the file can say."""
+        written = run.settings.written("model")
+        if written is not None and isinstance(written.value, Object) and run.settings.target_at("model") is None:
+            yield self.finding(
+                run,
+                REJECTED,
+                "model",
+                "section model becomes a plain dictionary: the file gives it no _target_",
+                why="The start-up asks it for tensor_model_parallel_size and fails.",
+                on_key=True,
+                fix=Fix("_target_: the model's provider class"),
+                station="section:model@start",
+            )
 
     def _remade(self, run: Run) -> Iterator[Finding]:
         """The recipe's nested objects arrive as plain dictionaries in a dataset that a ``_target_`` makes anew."""

@@ -8,8 +8,9 @@ from typing import Any
 from mbpack.config.graphs import IMPL
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin, Unknown, WrongKind
-from mbpack.facts.releases import R05
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.facts.recomputation import recompute_module_names
+from mbpack.facts.releases import R03, R05, R06
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
 
 def recompute_modules(run: Run) -> Any:
@@ -103,6 +104,63 @@ class FullRecomputeMethod(RejectingRule):
 
     def _refuse(self, run: Run, key: str, message: str, fix: Fix) -> Finding:
         return self.finding(run, REJECTED, key, message, related=("model.recompute_granularity",), fix=fix)
+
+
+class RecomputeModuleNames(RejectingRule):
+    """Selective activation recompute takes a list of module names that Megatron-Core knows.
+
+    Text is taken letter by letter, and a switch or number has no length. Newer releases than 0.6 may know more names.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {recompute_granularity: selective, recompute_modules: [attention]}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {recompute_granularity: selective, recompute_modules: [core_attn]}
+    ```
+
+    ## Upstream
+    - 0.3 to 0.6: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "REC104", "recompute/modules"
+    releases = (R03, R06)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        key = "model.recompute_modules"
+        if not run.wrote(key) or run.value("model.recompute_granularity") != "selective":
+            return  # recipes name modules of their own model classes
+        modules = run.value(key)
+        if modules is None:
+            return
+        known = recompute_module_names(run.release)
+        if not isinstance(modules, (list, tuple, str)):
+            message = f"recompute_modules is {modules!r}, not a list of names"
+        else:
+            wrong = [name for name in modules if not isinstance(name, str) or name not in known]
+            if not wrong:
+                return
+            message = (
+                f"recompute_modules is the text {modules!r}, not a list of names"
+                if isinstance(modules, str)
+                else f"recompute_modules does not know {wrong[0]}"
+            )
+        listed = isinstance(modules, str) and modules in known
+        yield self.finding(
+            run,
+            REJECTED,
+            key,
+            message,
+            why=f"Selective recompute takes {words(sorted(known))}.",
+            related=("model.recompute_granularity",),
+            fix=Fix(f"recompute_modules: [{modules}]", set_to(run, (key, [modules])), safe=True)
+            if listed
+            else Fix("a list of these names"),
+        )
 
 
 class FullRecomputeWithGraphs(RejectingRule):
@@ -231,4 +289,4 @@ class GraphedDropout(RejectingRule):
         return run.number(key, off)
 
 
-RULES: tuple[Rule, ...] = (FullRecomputeMethod(), FullRecomputeWithGraphs(), GraphedDropout())
+RULES: tuple[Rule, ...] = (FullRecomputeMethod(), RecomputeModuleNames(), FullRecomputeWithGraphs(), GraphedDropout())

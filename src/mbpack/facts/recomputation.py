@@ -1,0 +1,17 @@
+"""Modules that selective activation recompute takes, per release.
+
+Source: Megatron-Core 0.16 to 0.19 `transformer/transformer_config.py`, `TransformerConfig.__post_init__`.
+"""
+
+from __future__ import annotations
+
+from mbpack.facts.releases import R06, Release
+
+_ALWAYS = frozenset("core_attn moe_act layernorm mla_up_proj mlp moe shared_experts".split())
+#: Named by the DeepSeek-V4 recipes, whose model class takes it.
+_OF_CLASSES = frozenset({"mhc"})
+
+
+def recompute_module_names(release: Release) -> frozenset[str]:
+    """The names `recompute_modules` may hold in a release."""
+    return _ALWAYS | _OF_CLASSES | ({"gdn_norm_out"} if release >= R06 else frozenset())
