@@ -151,6 +151,13 @@ def test_another_directive_behind_a_value_is_not_overlooked(doctor: Call, folder
     assert any("a line of their own" in f["message"] for f in answer.data["files"][0]["findings"])
 
 
+def test_a_project_file_of_endless_tables_is_one_line(mbpack: Call, folder: Path) -> None:
+    (folder / "pyproject.toml").write_text(f"[tool.{'mbpack.' * 5000}x]\na = 1\n")
+    answer = mbpack("doctor", "right.yaml")
+    assert answer.code == 2
+    assert "no project file" in answer.err
+
+
 def test_baseline(doctor: Call, mbpack: Call, folder: Path) -> None:
     assert mbpack("doctor", "broken.yaml", "--write-baseline", "base.json", "--format", "json").code == 0
     assert set(json.loads((folder / "base.json").read_text())) == {"version", "findings"}

@@ -8,6 +8,8 @@ from typing import Any
 
 from mbpack.config.context import ContextError, Given, check_value
 
+#: Parts of a table's name; the parser's time grows with their square.
+_DEEPEST = 100
 _CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
 
 
@@ -40,6 +42,8 @@ def _table(path: str) -> dict[str, Any] | None:
         raise ContextError(f"{path}: cannot be read: {error.strerror or error}") from None
     if b"mbpack" not in text:
         return None
+    if any(line.count(b".") > _DEEPEST for line in text.splitlines() if line.lstrip().startswith(b"[")):
+        raise ContextError(f"{path}: a table name with more than {_DEEPEST} parts; this is no project file")
     if sys.version_info >= (3, 11):
         import tomllib
     else:
