@@ -92,8 +92,7 @@ def choose(example: Example, most: int = MOST) -> None:
         except (ContextError, AssertionError):  # no such recipe in that release, evidence of an impossible kind
             continue
         except Exception as error:
-            if not change.lstrip("-").startswith("found."):
-                print(f"{example.slug} ({example.origin}), {change}: {type(error).__name__}: {error}", file=sys.stderr)
+            _say_failed(example, change, error)
             continue
         steps[key].append(change)
     kept: list[str] = []
@@ -129,12 +128,21 @@ def _choose_pairs(example: Example, changes: list[str], answers: Mapping[str, An
             pair = f"{change} & {circumstance}"
             try:
                 answer = example.answer(pair)
-            except Exception:
+            except (ContextError, AssertionError):
+                continue
+            except Exception as error:
+                _say_failed(example, pair, error)
                 continue
             if answer not in seen:
                 seen.add(answer)
                 kept += 1
                 example.answers[pair] = answer
+
+
+def _say_failed(example: Example, change: str, error: Exception) -> None:
+    """A rule that fails is a defect to mend, not a neighbour; evidence of an impossible kind is no defect."""
+    if "found." not in change:
+        print(f"{example.slug} ({example.origin}), {change}: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def _choose_value_pairs(example: Example, steps: Mapping[str, list[str]], answers: Mapping[str, Answer]) -> None:
@@ -149,7 +157,10 @@ def _choose_value_pairs(example: Example, steps: Mapping[str, list[str]], answer
     for one, other in random.Random(example.origin).sample(pairs, min(TRIED, len(pairs))):
         try:
             answer = example.answer(f"{one} & {other}")
-        except Exception:
+        except (ContextError, AssertionError):
+            continue
+        except Exception as error:
+            _say_failed(example, f"{one} & {other}", error)
             continue
         if answer not in (answers[one], answers[other]) and kept < VALUE_PAIRS:
             kept += 1
