@@ -100,6 +100,23 @@ def test_npy_rows_are_read(tmp_path: Path) -> None:
     assert packs.statistics.lengths == {3: 3, 4: 3}
 
 
+@pytest.mark.parametrize("kind", ["<i4", ">i8", "u1", "<f4", "?"])
+@pytest.mark.parametrize("protocol", [3, 5])
+def test_npy_rows_may_hold_arrays_and_numbers_of_numpy(tmp_path: Path, kind: str, protocol: int) -> None:
+    rows = np.array([{**row, "loss_mask": np.array(row["loss_mask"]).astype(kind)} for row in ROWS], dtype=object)
+    for held in rows:
+        held["seq_start_id"] = [np.int64(start) for start in held["seq_start_id"]]
+    np.save(tmp_path / "head.npy", rows, allow_pickle=True)
+    data = (tmp_path / "head.npy").read_bytes()
+    head = data[: 10 + int.from_bytes(data[8:10], "little")]
+    (tmp_path / "training_64.npy").write_bytes(head + pickle.dumps(rows, protocol=protocol))
+    packs = look_at(str(tmp_path / "training_64.npy"), full=True)
+    assert packs is not None
+    assert packs.statistics is not None
+    assert packs.statistics.lengths == {3: 3, 4: 3}
+    assert packs.statistics.supervised == sum(sum(map(bool, held["loss_mask"])) for held in ROWS)
+
+
 @pytest.mark.parametrize("content", [[1, 2], [{"input_ids": "text"}], [None]])
 def test_npy_of_something_else(tmp_path: Path, content: list[object]) -> None:
     array = np.empty(len(content), dtype=object)

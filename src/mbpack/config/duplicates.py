@@ -198,6 +198,8 @@ def _moved_lines(document: Document, earlier: Any, later: Any, region: str) -> S
 
 def _at(tree: Any, path: Sequence[str]) -> Any:
     for name in path:
+        if not isinstance(tree, dict) or name not in tree:  # a key such as 2e-5, which OmegaConf takes for a number
+            raise CannotEdit(f"{'.'.join(path)}: {name} is no plain text key; join the two by hand")
         tree = tree[name]
     return tree
 

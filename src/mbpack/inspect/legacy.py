@@ -36,10 +36,8 @@ def read_shard(path: str) -> Shard:
 
 def scan(path: str, found: Scan) -> str | None:
     """Go through the rows of a file, running nothing it holds. Returns why that failed, if it did."""
-    import numpy as np
-
     try:
-        rows = np.atleast_1d(read_rows(path))
+        rows = read_rows(path)
     except (OSError, ValueError) as error:
         return one_line(error)
     where = os.path.basename(path)

@@ -255,16 +255,17 @@ def _read_npy(source: str, options: Options) -> Reading:
     return Reading(source, "array of lengths", _counting(parts, options.counted))
 
 
-def _of_packs(packs: Any) -> Histogram:
+def _of_packs(packs: list[Any]) -> Histogram:
     np = numpy()
     lengths: list[int] = []
     try:
         for pack in packs:
             starts = [*pack["seq_start_id"], len(pack["input_ids"])]
             lengths.extend(end - start for start, end in pairwise(starts))
-    except (TypeError, KeyError, IndexError):
+        numbers = np.array(lengths, dtype=np.int64)
+    except (TypeError, KeyError, IndexError, ValueError, OverflowError):
         raise PlanError("not packed data: rows need input_ids and seq_start_id") from None
-    return Histogram.of_lengths(np.array(lengths, dtype=np.int64))
+    return Histogram.of_lengths(numbers)
 
 
 def _packed_notes(source: str) -> tuple[str, ...]:
