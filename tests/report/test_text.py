@@ -155,6 +155,14 @@ def test_clipping_fits(text: str, room: int) -> None:
     assert shown == columns.printable(text) or shown.endswith("…")
 
 
+@given(st.text(st.sampled_from("ab漢\u0301é"), max_size=30), st.integers(-1, 40))
+def test_head_and_tail_are_the_longest_that_fit(text: str, room: int) -> None:
+    tails = [text[cut:] for cut in range(len(text) + 1)]
+    heads = [text[: len(text) - cut] for cut in range(len(text) + 1)]
+    assert columns.tail(text, room) == next((t for t in tails if columns.columns(t) <= room), "")
+    assert columns.head(text, room) == next((t for t in heads if columns.columns(t) <= room), "")
+
+
 # ---------------------------------------------------------------------- carets
 
 

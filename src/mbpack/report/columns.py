@@ -39,6 +39,18 @@ def head(text: str, room: int) -> str:
     return text
 
 
+def tail(text: str, room: int) -> str:
+    """As much of the end as fits a number of columns."""
+    if text.isascii():
+        return text[max(0, len(text) - max(0, room)) :]
+    taken = 0
+    for index in range(len(text) - 1, -1, -1):
+        taken += columns(text[index])
+        if taken > room:
+            return text[index + 1 :]
+    return text
+
+
 def clip(text: str, room: int) -> str:
     """Text in at most so many columns, with an ellipsis where something is left out."""
     return text if columns(text) <= room else head(text, room - 1) + "…"

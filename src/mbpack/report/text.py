@@ -10,7 +10,7 @@ from mbpack.config.settings import ABSENT, Object, Origin, Setting
 from mbpack.engine.features import test_commands
 from mbpack.engine.launcher import settled_by_launcher
 from mbpack.engine.result import NotChecked, Result
-from mbpack.report.columns import clip, columns, flow, head, printable
+from mbpack.report.columns import clip, columns, flow, head, printable, tail
 from mbpack.report.json import MAX_BITS, distinct, is_argument, place
 from mbpack.report.style import Style
 from mbpack.rules.base import Finding, words
@@ -210,8 +210,7 @@ def _window(text: str, column: int, end: int, room: int) -> tuple[str, str, str]
     before, marked = text[: column - 1], text[column - 1 : max(column, end) - 1]
     if columns(before) + columns(marked) <= room:
         return text, before, marked
-    while columns(before) > room // 3:
-        before = before[1:]
+    before = tail(before, room // 3)
     cut = column - 1 - len(before)
     mark = "…" if cut > 0 else ""
     return mark + text[max(0, cut) :], mark + before, marked
