@@ -29,6 +29,7 @@ _START = (
 #: Megatron-Core's transformer configuration, in its own order.
 _MODEL = (
     "section:model",
+    "ssm/layer-pattern",
     "topo/sp-without-tp",
     "pp/defer-embedding-wgrad",
     "topo/heads-divisible",

@@ -90,7 +90,7 @@ class NestedUnderNone(RejectingRule):
             yield from self._model(run)
         else:
             yield from self._remade(run)
-            yield from self._sections(run)
+        yield from self._sections(run)
         if run.release >= R06:
             yield from self._held(run)
 
@@ -230,17 +230,17 @@ class NestedUnderNone(RejectingRule):
     def _sections(self, run: Run) -> Iterator[Finding]:
         """Sections that may be null and get something else than an object of their class."""
         recipe = run.settings.recipe
-        if recipe is None:
+        if recipe is None and not run.complete:
             return
         for name, station in OPTIONAL.items():
             written = run.settings.written(name)
             if written is None or written.value is None or run.settings.target_at(name) is not None:
                 continue
             if isinstance(written.value, Object):
-                if isinstance(recipe.values.get(name), dict) or name == "profiling":
+                if (recipe is not None and isinstance(recipe.values.get(name), dict)) or name == "profiling":
                     continue  # merged into what the recipe holds
                 what = "becomes a plain dictionary: it has no _target_"
-            elif name == "mixed_precision":
+            elif name == "mixed_precision" and isinstance(written.value, str):
                 continue  # a name: prec/unknown-name
             else:
                 what = f"is {written.value!r} instead of a mapping"
@@ -251,7 +251,11 @@ class NestedUnderNone(RejectingRule):
                 f"section {name} {what}",
                 why="The start-up asks it to complete itself and fails.",
                 on_key=True,
-                fix=Fix("a mapping with _target_ and the section's class, or null"),
+                fix=Fix(
+                    "a name such as bf16_mixed, or null"
+                    if name == "mixed_precision"
+                    else "a mapping with _target_ and the section's class, or null"
+                ),
                 station=station,
             )
 

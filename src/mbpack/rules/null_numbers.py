@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.in_effect import SPECS
 from mbpack.config.run import COLLATING, Run
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.releases import NIGHTLY, R05, R06
+from mbpack.facts.releases import NIGHTLY, R04, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 
 TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
@@ -18,7 +18,9 @@ SEQ, LOADER = "dataset.seq_length", "dataset.micro_batch_size"
 
 
 def has_pattern(run: Run) -> bool:
-    """Whether a pattern of layers, as hybrid models have it, says how many there are."""
+    """Whether a pattern of layers, as hybrid models have it, says how many there are; on 0.3 it does not."""
+    if run.release < R04:
+        return False
     names = ("hybrid_layer_pattern", "hybrid_override_pattern")
     return any(isinstance(run.maybe(f"model.{name}"), str) for name in names)
 
