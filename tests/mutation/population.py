@@ -96,7 +96,16 @@ def mutants_of(module: str) -> list[Mutant]:
         for occurrence, (start, end) in enumerate(places):
             if not any(first <= start and end <= last for first, last in excluded):
                 found.append(Mutant(module, name, occurrence, start, _statement_at(statements, start[0])))
+    found = [m for m in found if not m.operator.endswith("Pow_Mul") or _compiles(m)]  # `**` also unpacks
     return sorted(found, key=lambda m: (m.place, m.operator, m.occurrence))
+
+
+def _compiles(mutant: Mutant) -> bool:
+    try:
+        compile(mutant.source(), mutant.module, "exec", dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True
 
 
 def population() -> dict[str, list[Mutant]]:
