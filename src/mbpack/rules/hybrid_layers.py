@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.facts.hard_blocks import is_hybrid_class
 from mbpack.facts.hybrid_patterns import MTP_SEPARATOR, STAGE_SEPARATOR, layers_in, symbols
-from mbpack.facts.releases import NIGHTLY, R03, R04, R06
+from mbpack.facts.releases import NIGHTLY, R03, R04, R05
 from mbpack.rules.base import CRASH_DATA, REJECTED, Finding, Fix, RejectingRule, Rule, set_to
 
 LAYERS, MTP = "model.num_layers", "model.mtp_num_layers"
@@ -114,7 +114,7 @@ class LayerPattern(RejectingRule):
             if strange is not None:
                 message = f"{strange!r} in {place.rpartition('.')[2]} is no kind of layer"
                 return self.finding(run, REJECTED, place, message, fix=Fix(f"one of {' '.join(known)} for each layer"))
-            if run.release >= R06 and "*" in letters and ("D" in letters or "+" in letters):
+            if run.release >= R05 and "*" in letters and ("D" in letters or "+" in letters):
                 message = f"{place.rpartition('.')[2]} mixes attention (*) with latent or sparse attention (+, D)"
                 return self.finding(run, REJECTED, place, message, fix=Fix("one kind of attention for all layers"))
         return None
