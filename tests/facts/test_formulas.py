@@ -160,3 +160,10 @@ def test_buffer_bytes_count_every_worker_and_rank() -> None:
     assert one == TOKEN_BYTES == 36
     assert [buffer_bytes(1, 0, 1, patch, 1, 1).value for patch in (14, 16)] == [18_800, 24_600]
     assert buffer_bytes(5, 100, 7, 16, 3, 2).value == 5 * (100 * 36 + 7 * VISUAL_BYTES[16]) * 3 * 2
+
+
+@pytest.mark.parametrize(
+    ("cp", "sizes"), [(1, [1]), (2, [2]), (3, [3]), (4, [2, 2]), (6, [2, 3]), (8, [2, 4]), (9, [9]), (16, [8, 2]), (24, [8, 3])]
+)
+def test_levels_of_context_parallelism(cp: int, sizes: list[int]) -> None:
+    assert formulas.hierarchical_sizes(cp) == sizes

@@ -97,3 +97,31 @@ def test_fields_are_those_of_the_classes(release: str) -> None:
 )
 def test_prompts_put_together_otherwise_have_no_old_keys(fields: dict[str, Any]) -> None:
     assert isinstance(kwargs_of(COMPLETION_CLASS, fields), str)
+
+
+@pytest.mark.parametrize(
+    ("fields", "old"),
+    [
+        ({}, "put together"),
+        (
+            {"separator": " "},
+            {"prompt_template": "{prompt} {completion}", "label_key": "completion", "truncation_field": "prompt"},
+        ),
+        ({"separator": " ", "strip_whitespace": False}, "put together"),
+        ({"separator": " ", "prompt_template": "{prompt}{completion}"}, "put together"),
+        ({"separator": " ", "prompt_column": "input", "completion_column": "output"}, {}),
+        (
+            {"separator": " ", "prompt_column": "input", "completion_column": "output", "loss_mode": "full"},
+            {"answer_only_loss": False},
+        ),
+    ],
+)
+def test_the_way_back_to_old_keys(fields: dict[str, Any], old: dict[str, Any] | str) -> None:
+    found = kwargs_of(COMPLETION_CLASS, fields)
+    assert found == old if isinstance(old, dict) else old in found
+
+
+def test_the_way_back_of_chats() -> None:
+    assert kwargs_of(CHAT_CLASS, {}) == CHAT
+    assert "no key before 0.6" in kwargs_of(CHAT_CLASS, {"loss_mode": "last_turn"})
+    assert "no keys before 0.6" in kwargs_of("SomeOtherPreprocessing", {})

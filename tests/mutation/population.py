@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src" / "mbpack"
 ROOMS = ("facts", "rules")
 _TEXT_KEYWORDS = ("why", "caret", "note", "reason", "because", "title")
+#: Operators that can meet what is no expression of theirs: stars that unpack or end positional parameters, `:=`.
+_MAY_NOT_COMPILE = ("AddNot", "Mul_FloorDiv", "Pow_Mul")
 _Place = tuple[int, int]
 
 
@@ -96,7 +98,7 @@ def mutants_of(module: str) -> list[Mutant]:
         for occurrence, (start, end) in enumerate(places):
             if not any(first <= start and end <= last for first, last in excluded):
                 found.append(Mutant(module, name, occurrence, start, _statement_at(statements, start[0])))
-    found = [m for m in found if not m.operator.endswith("Pow_Mul") or _compiles(m)]  # `**` also unpacks
+    found = [m for m in found if not m.operator.endswith(_MAY_NOT_COMPILE) or _compiles(m)]
     return sorted(found, key=lambda m: (m.place, m.operator, m.occurrence))
 
 

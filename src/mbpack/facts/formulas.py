@@ -177,6 +177,12 @@ def fp8_width_multiple(block: int, tp: int, cp: int, sp: bool) -> Derived:
     return Derived(block * ranks.value, f"{block} x {ranks.because}")
 
 
+def hierarchical_sizes(cp: int) -> list[int]:
+    """Levels of ``hierarchical_context_parallel_sizes``, the inner one first: the 8 ranks of a node or pairs, where that divides CP."""
+    inner = next((size for size in (8, 2) if size < cp and cp % size == 0), cp)
+    return [inner, cp // inner] if inner < cp else [cp]
+
+
 def product(sizes: Sequence[int]) -> int:
     """Product of whole numbers; 1 when there are none."""
     return math.prod(sizes)

@@ -236,7 +236,7 @@ class HierarchicalSizes(RejectingRule):
             cp = run.cp
             if cp <= 1 and outcome is SILENT:
                 return
-            example = [8, cp // 8] if cp > 8 and cp % 8 == 0 else [2, cp // 2] if cp > 2 and cp % 2 == 0 else [cp]
+            example = formulas.hierarchical_sizes(cp)
             yield self.finding(
                 run,
                 outcome,
