@@ -38,6 +38,30 @@ def fp8_in_effect(run: Run) -> Fp8 | None:
     return _fp8(f"{SECTION}.fp8", lambda name: run.value(f"{SECTION}.{name}"))
 
 
+def precision_field(run: Run, name: str) -> Any:
+    """A number-format field (``fp8``, ``fp4``, ``bf16``) as it stands on the model after the setting is applied."""
+    setting = run.value(SECTION)
+    if setting is None:
+        return run.value(f"model.{name}")
+    if isinstance(setting, str):
+        return (schema(run.release.name).mixed_precision(setting) or {}).get(name)
+    return run.value(f"{SECTION}.{name}")
+
+
+def applied(run: Run, section: str, name: str) -> Any:
+    """A precision field of the model, the optimizer or DDP as it will be; without ``mixed_precision``, the section's own.
+
+    Raises:
+        Unknown: the value lives in a recipe that was not named.
+    """
+    setting = run.value(SECTION)
+    if setting is None:
+        return run.value(f"{section}.{name}")
+    if isinstance(setting, str):
+        return (run.settings.schema.mixed_precision(setting) or {}).get(name)
+    return run.value(f"{SECTION}.{name}")
+
+
 @lru_cache(maxsize=256)
 def _named(release: str, name: str) -> tuple[tuple[str, Any], ...]:
     """The FP8 fields that a mixed-precision name stands for; none for an unknown name."""

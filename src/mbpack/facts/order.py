@@ -32,6 +32,7 @@ _MODEL = (
     "ssm/layer-pattern",
     "topo/sp-without-tp",
     "pp/defer-embedding-wgrad",
+    "prec/bf16-and-fp16",
     "topo/heads-divisible",
     "topo/query-groups-divisible",
     "gdn/packed",
@@ -66,15 +67,27 @@ _MODEL = (
 #: The sections that are finalised after the model.
 _SECTIONS = (
     "section:logger",
+    "log/run-names",
     "section:train",
     "sched/train-mode-exclusive",
+    "sched/ramp-up",
     "sched/num-epochs@train",
     "section:scheduler",
+    "sched/steps@decay",
+    "sched/resumed-schedule",
     "sched/steps@finalize",
     "section:checkpoint",
+    "ckpt/loading@main-params",
     "fsdp/async-save",
+    "ckpt/async-worker",
+    "ckpt/hf-export",
+    "ckpt/loading",
+    "ckpt/loading@reshardable",
     "section:optional",
+    "log/profiling-window",
     "section:rng",
+    "ddp/fp32-patterns@again",
+    "ddp/buckets@again",
 )
 
 _CP = ("align/model-seq-2cp", "cp/per-token-loss", "cp/average-in-collective")
@@ -86,17 +99,23 @@ _END = (
 )
 _SCHEDULE = ("sched/steps@compat", "sched/steps")
 _FSDP_LATE = ("fsdp/per-token", "fsdp/ckpt")
-_CHECKPOINT = ("fsdp/ckpt@format", "fsdp/async-save@format")
+_CHECKPOINT = ("ckpt/hf-export@source", "fsdp/ckpt@format", "fsdp/async-save@format", "dist/gloo", "dist/gloo@format")
 
 _R03 = (
     *_START,
     "dataset:finalize",
     "section:ddp",
+    "ddp/fp32-patterns",
+    "ddp/buckets",
     "section:optimizer",
+    "opt/precision-aware",
+    "opt/state-dtypes",
     *_MODEL,
     *_SECTIONS,
     "section:validation",
     "attn/deterministic",
+    "prec/bf16-and-fp16@optimizer",
+    "prec/optimizer-flags",
     "graph/full-iteration-nan-check",
     *_FSDP_LATE,
     *_CHECKPOINT,
@@ -112,7 +131,11 @@ _R05 = (
     *_START,
     "dataset:finalize",
     "section:ddp",
+    "ddp/fp32-patterns",
+    "ddp/buckets",
     "section:optimizer",
+    "opt/precision-aware",
+    "opt/state-dtypes",
     *_MODEL,
     *_SECTIONS,
     "section:validation",
@@ -123,6 +146,8 @@ _R05 = (
     *_FSDP_LATE,
     "prec/mxfp8-reuse",
     "attn/deterministic",
+    "prec/bf16-and-fp16@optimizer",
+    "prec/optimizer-flags",
     "graph/full-iteration-nan-check",
     *_CHECKPOINT,
     *_SCHEDULE,
@@ -185,7 +210,11 @@ _NATIVE = (
 )
 _LATE = (
     "section:ddp",
+    "ddp/fp32-patterns",
+    "ddp/buckets",
     "section:optimizer",
+    "opt/precision-aware",
+    "opt/state-dtypes",
     "graph/local-scoped",
     *_MODEL,
     *_SECTIONS,
@@ -198,6 +227,8 @@ _LATE = (
     *_FSDP_LATE,
     "prec/mxfp8-reuse",
     "attn/deterministic",
+    "prec/bf16-and-fp16@optimizer",
+    "prec/optimizer-flags",
     "graph/full-iteration-nan-check",
     *_CHECKPOINT,
     *_SCHEDULE,

@@ -223,7 +223,7 @@ class Steps(RejectingRule):
         return self.finding(run, REJECTED, key, message, fix=Fix(fix, set_to(run, *pairs)), station=station)
 
     def _mixed_fields(self, run: Run) -> Iterator[Finding]:
-        station = "sched/steps@finalize"
+        early, station = "sched/steps@decay", "sched/steps@finalize"
         if run.release >= R06:
             limit = run.number("scheduler.max_steps")
             if limit is not None and limit <= 0:
@@ -232,19 +232,19 @@ class Steps(RejectingRule):
                     "scheduler.max_steps",
                     f"max_steps must be positive, found {limit}",
                     "max_steps: null",
-                    station,
+                    early,
                     (("max_steps", None),),
                 )
         start = run.number("scheduler.start_weight_decay")
         if start is not None:
             end = run.number("scheduler.end_weight_decay")
-            if start < 0 or (end is not None and end < start):
+            if start < 0 or end is None or end < start:
                 yield self._refuse(
                     run,
                     "scheduler.start_weight_decay",
-                    f"weight decay must start at 0 or more and not fall: {start} to {end}",
+                    f"weight decay must start at 0 or more and not fall: {start} to {'null' if end is None else end}",
                     "end_weight_decay of at least start_weight_decay",
-                    station,
+                    early,
                     (("end_weight_decay", start),) if start >= 0 else (),
                 )
         by_iters = [k for k in ("lr_decay_iters", "lr_wsd_decay_iters") if run.is_set(f"scheduler.{k}")]
