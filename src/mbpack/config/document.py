@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -25,7 +26,7 @@ MAX_BYTES: Final = 4_000_000
 MAX_PROBLEMS: Final = 50
 """Most problems of one document that are kept, of each kind: fatal ones and notes."""
 
-_COMMENT: Final = re.compile(r"^[ \t]*(#.*?)[ \t\r]*$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[ \t]*(#.*)$", re.MULTILINE)
 _TRAILING: Final = re.compile(r"^[ \t]*[^#\s].*?[ \t](#[ \t]*mbpack[ \t]*:.*)$", re.MULTILINE)
 _OTHER_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
@@ -85,23 +86,39 @@ class Document(Struct):
             counted = start
             if strings is None:
                 strings = self._long_strings()
-            if not any(span.start <= start < span.end for span in strings):
-                yield line, match[1]
+            if not _inside(start, strings):
+                yield line, match[1].rstrip(" \t\r")
 
     def trailing_directives(self) -> Iterator[tuple[int, str]]:
         """Line number and text (from the ``#`` on) of every ``# mbpack:`` comment behind something else on its line."""
-        strings = [item.span for _, item in walk(self.root) if item.quoted] if self.root is not None else []
+        strings: list[Span] | None = None
+        line, counted = 1, 0
         for match in _TRAILING.finditer(self.text):
             start = match.start(1)
-            if not any(span.start <= start < span.end for span in strings):
-                yield self.text.count("\n", 0, start) + 1, match[1].rstrip()
+            line += self.text.count("\n", counted, start)
+            counted = start
+            if strings is None:
+                strings = self._strings()
+            if not _inside(start, strings):
+                yield line, match[1].rstrip()
 
     def _long_strings(self) -> list[Span]:
         """The places of quoted and block scalars of several lines."""
-        if self.root is None or not any(sign in self.text for sign in "|>'\""):
+        if not any(sign in self.text for sign in "|>'\""):
             return []
-        spans = (item.span for _, item in walk(self.root) if item.quoted)
-        return [span for span in spans if span.line != span.end_line]
+        return [span for span in self._strings() if span.line != span.end_line]
+
+    def _strings(self) -> list[Span]:
+        """The places of quoted and block scalars, in the order of the text."""
+        if self.root is None:
+            return []
+        return sorted((item.span for _, item in walk(self.root) if item.quoted), key=lambda span: span.start)
+
+
+def _inside(place: int, strings: list[Span]) -> bool:
+    """Whether a place of the text is in one of the strings, which are in order and do not overlap."""
+    before = bisect_right(strings, place, key=lambda span: span.start) - 1
+    return before >= 0 and place < strings[before].end
 
 
 def parse(data: bytes | str, path: str | None = None) -> Document:
