@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -101,6 +102,7 @@ def is_usual(text: str) -> bool:
     return _parse(text) is not None
 
 
+@lru_cache(maxsize=1024)
 def grammar_error(text: str) -> str | None:
     """Why OmegaConf refuses this text (which holds ``${``) when it loads it, in one line; None if it accepts it."""
     if is_usual(text) or len(text) > MAX_ODD_CHARS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mbpack.config.run import Run
 from mbpack.config.settings import walk
@@ -152,11 +153,9 @@ class YamlUnknownKey(RejectingRule):
 
     @staticmethod
     def _near(key: UnknownKey) -> str:
-        from difflib import get_close_matches
-
         owner, _, name = key.path.rpartition(".")
-        close = get_close_matches(name, key.known, n=1, cutoff=0.75)
-        return (f"{owner}.{close[0]}" if owner else close[0]) if close else ""
+        close = _nearest(name, tuple(key.known))
+        return f"{owner}.{close}" if owner and close else close
 
     @staticmethod
     def _elsewhere(run: Run, key: UnknownKey) -> str:
@@ -174,6 +173,14 @@ class YamlUnknownKey(RejectingRule):
         elif releases:
             return f"It exists in {words(releases)}."
         return ""
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    """The known name that a misspelled one most likely means, "" where none is close. Kept: fixing asks again and again."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, known, n=1, cutoff=0.75)), "")
 
 
 class WrapperKey(Rule):
