@@ -71,6 +71,7 @@ _SECTIONS = (
     "section:train",
     "sched/train-mode-exclusive",
     "sched/ramp-up",
+    "sched/train-mode-exclusive@batch",
     "sched/num-epochs@train",
     "section:scheduler",
     "sched/steps@decay",

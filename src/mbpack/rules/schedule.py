@@ -98,6 +98,7 @@ class TrainModeExclusive(RejectingRule):
                     f"train_samples is divided by global_batch_size, which is {run.number(GBS) if run.is_set(GBS) else 'null'}",
                     related=(SAMPLES,),
                     fix=Fix("a positive global_batch_size"),
+                    station=f"{self.slug}@batch",
                 )
 
 
