@@ -14,20 +14,45 @@ from mbpack.config.assemble import build_run
 from mbpack.config.context import Given, resolve_context
 from mbpack.config.document import parse
 from mbpack.config.settings import Unknown, WrongKind
-from mbpack.rules import hf_sources, nested_objects, pipeline, recompute
+from mbpack.rules import hf_sources, nested_objects, pipeline, pipeline_comm, recompute, stage_counts, stage_layout, stages
 
-RULES = [rule for module in (hf_sources, nested_objects, pipeline, recompute) for rule in module.RULES]
+RULES = [
+    rule
+    for module in (hf_sources, nested_objects, pipeline, pipeline_comm, recompute, stage_counts, stage_layout, stages)
+    for rule in module.RULES
+]
 SOURCE = ("dataset_name", "path_or_dataset", "split", "subset", "schema_adapter", "load_kwargs", "adapter_kwargs", "_target_")
 KEYS = (
     *(f"dataset.{source}.{name}" for source in ("source", "test_source", "hf_dataset") for name in SOURCE),
     *(f"dataset.{name}" for name in ("source", "hf_dataset", "preprocessing", "task_encoder", "hf_processor_path", "do_test")),
     *("dataset._target_", "dataset.offline_packing_specs", "dataset.source.load_kwargs.data_files", "comm_overlap"),
     *("comm_overlap.defer_embedding_wgrad_compute", "comm_overlap.wgrad_deferral_limit", "model.pipeline_model_parallel_size"),
+    *(
+        f"model.{name}"
+        for name in ("pipeline_model_parallel_layout", "virtual_pipeline_model_parallel_size", "num_layers", "mtp_num_layers")
+    ),
+    *(f"model.num_layers_in_{end}_pipeline_stage" for end in ("first", "last")),
+    *(f"model.account_for_{name}_in_pipeline_split" for name in ("embedding", "loss")),
+    *("model.overlap_p2p_comm_warmup_flush", "mixed_precision", "mixed_precision.pipeline_dtype", "model.params_dtype"),
+    *("model.pipeline_dtype", "comm_overlap.overlap_p2p_comm", "optimizer.overlap_param_gather_with_optimizer_step"),
     *(f"model.{name}" for name in ("recompute_granularity", "recompute_modules", "attention_dropout", "cuda_graph_impl")),
 )
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
     (
         *(None, True, False, 0, 1, -1, 2, 10**30, 0.5, float("inf"), "", " ", "squad", "train", "train+", "x", "selective"),
+        *(
+            "Et*32L",
+            "Et*16|t*16L",
+            "Et*999999999999L",
+            "E(t|)*4L",
+            "|",
+            "8",
+            [["embedding"], ["loss"]],
+            [["embedding", 1]],
+            [[]],
+            32,
+            16,
+        ),
         *(
             [],
             [1],

@@ -9,13 +9,10 @@ from mbpack.config.settings import Unknown
 from mbpack.facts import formulas
 from mbpack.facts.modes import IN_BATCH as IN_BATCH_MODE
 from mbpack.facts.releases import R07
+from mbpack.facts.stage_split import uneven
 from mbpack.rules.base import CRASH_DATA, SILENT, WASTE, Finding, Fix, Rule
 from mbpack.rules.lookup import is_hybrid, overlap_key, overlap_off, packing_key, step_of
-
-PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
-LAYERS = "model.num_layers"
-SPLIT = tuple(f"model.account_for_{name}_in_pipeline_split" for name in ("embedding", "loss"))
-FIRST, LAST = "model.num_layers_in_first_pipeline_stage", "model.num_layers_in_last_pipeline_stage"
+from mbpack.rules.stage_counts import COUNTS, FIRST, LAST, LAYERS, LAYOUT, PP, VPP, counts_unknown
 
 
 class Bubble(Rule):
@@ -118,8 +115,9 @@ class EpOverlapDropsPacked(Rule):
 class Vpp(Rule):
     """The layers must divide by the pipeline stages, and each stage's layers by the virtual stages.
 
-    Validation accepts every number; the model fails to build. A pipeline layout or uneven first and last stages take
-    other divisions; Mamba hybrids have no virtual pipeline.
+    The start-up accepts every number; the model fails to build. Where the first or last stage has a count of its own, embedding and
+    loss count as layers, or a layout is given, the start-up checks the split itself (`pp/stage-counts`, `pp/stage-layout`). Mamba
+    hybrids have no virtual pipeline.
 
     ## Bad
     ```yaml
@@ -153,49 +151,43 @@ class Vpp(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         pp, vpp = run.pp, run.vpp
         if vpp is not None and pp <= 1:
-            yield self._say(run, VPP, f"virtual pipeline size {vpp} needs pipeline parallel above 1", (PP,))
+            if not self._refused(run, pp, vpp):
+                yield self._say(run, VPP, f"virtual pipeline size {vpp} needs pipeline parallel above 1", (PP,))
             return
-        if pp <= 1 or run.value("model.pipeline_model_parallel_layout") is not None:
+        if pp <= 1 or run.value(LAYOUT) is not None:
             return
         if is_hybrid(run):
             if vpp is not None:
                 yield self._say(run, VPP, "Mamba hybrids have no virtual pipeline", (PP,))
             if self._pattern(run) or self._likely(run):
                 return
-        layers, stages, terms = run.number(LAYERS), pp, "num_layers"
+        layers = run.number(LAYERS)
         if not isinstance(layers, int) or layers <= 0:
             return
-        first, last = run.number(FIRST), run.number(LAST)
-        if first is not None or last is not None:
-            layers -= (first or 0) + (last or 0)
-            stages -= (first is not None) + (last is not None)
-            terms = "the layers between first and last stage"
-        else:
-            for name in ("embedding", "loss"):
-                if run.flag(SPLIT[name == "loss"]):
-                    layers, terms = layers + 1, f"{terms} + {name}"
-        if stages <= 0:
+        if run.value(FIRST) is not None or run.value(LAST) is not None or any(run.flag(key) for key in COUNTS):
             return
-        if layers % stages and self._split_unknown(run):
-            raise Unknown(SPLIT[0], (), "the recipe may count the embedding and the loss as layers")
-        if layers % stages:
-            message = f"{layers} layers ({terms}) cannot be divided over {stages} pipeline stages"
-            yield self._say(run, PP, message, (LAYERS, FIRST, LAST))
-        elif vpp is not None and vpp > 0 and layers // stages % vpp:
-            message = f"{layers // stages} layers a stage cannot be divided over {vpp} virtual stages"
-            yield self._say(run, VPP, message, (LAYERS, PP))
+        if layers % pp and counts_unknown(run):
+            raise Unknown(COUNTS[0], (), "the recipe may count the embedding and the loss as layers")
+        if layers % pp:
+            yield self._say(run, PP, f"{layers} layers cannot be divided over {pp} pipeline stages", (LAYERS,))
+        elif vpp is not None and vpp > 0 and layers // pp % vpp:
+            yield self._say(run, VPP, f"{layers // pp} layers a stage cannot be divided over {vpp} virtual stages", (LAYERS, PP))
+
+    @staticmethod
+    def _refused(run: Run, pp: int, vpp: int) -> bool:
+        """Whether the start-up already refuses how the layers are split."""
+        if run.maybe(LAYOUT) is not None:
+            return True
+        layers, ends = run.maybe(LAYERS), (run.maybe(FIRST), run.maybe(LAST))
+        if not isinstance(layers, int) or any(not isinstance(end, int) for end in ends if end is not None):
+            return False
+        return uneven(layers, pp, vpp, *ends) is not None
 
     @staticmethod
     def _pattern(run: Run) -> bool:
         """A hybrid's own stage marks, which replace the even split."""
         patterns = (run.value("model.hybrid_layer_pattern"), run.value("model.hybrid_override_pattern"))
         return any(isinstance(pattern, str) and "|" in pattern for pattern in patterns)
-
-    @staticmethod
-    def _split_unknown(run: Run) -> bool:
-        """Whether the recipe's data leave out how it splits the layers."""
-        recipe = run.settings.recipe
-        return recipe is not None and not recipe.complete and not any(run.wrote(key) for key in SPLIT)
 
     @staticmethod
     def _likely(run: Run) -> bool:
