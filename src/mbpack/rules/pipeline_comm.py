@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R06
@@ -54,9 +53,10 @@ class PipelineDtype(RejectingRule):
         held = run.value(PRECISION)
         if isinstance(held, str):
             return
-        owner = "model" if held is None else PRECISION
-        read = run.value if held is not None and run.wrote(PRECISION) else partial(stated, run)
-        if any(read(f"{owner}.{name}", False) is not None for name in DTYPES):
+        owner, recipe = "model" if held is None else PRECISION, run.settings.recipe
+        if held is not None and not run.wrote(PRECISION) and recipe is not None and not recipe.complete:
+            return  # the recipe's own object sets them, whether or not its data say so
+        if any(run.value(f"{owner}.{name}", False) is not None for name in DTYPES):
             return
         params, pipeline = (f"{owner}.{name}" for name in DTYPES)
         yield self.finding(

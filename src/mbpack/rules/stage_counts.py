@@ -24,22 +24,26 @@ _MOST = 10_000
 
 
 def layers_of(run: Run) -> int | float | None:
-    """The layers of the decoder; a hybrid's pattern says how many where `num_layers` is null.
-
-    Raises:
-        Unknown: the number is a guess, or the recipe's data leave it out.
-        WrongKind: it is text.
-    """
-    recipe, setting = run.settings.recipe, run.setting(LAYERS)
-    if recipe is not None and setting.item is None:
-        held = {key for key in (LAYERS, "model.transformer.num_layers") if key in recipe.values}
-        if held & recipe.guessed or not (held or recipe.complete):
-            raise Unknown(LAYERS, (), "nobody has the number of layers of this recipe on record")
+    """The layers of the decoder; a hybrid's pattern says how many where `num_layers` is null."""
     layers: int | float | None = run.number(LAYERS)
     if layers is None and run.release >= R04 and has_provider(run):
         pattern = run.value(NEW) if run.value(OLD) is None else run.value(OLD)
         return layers_in(pattern) if isinstance(pattern, str) else None
     return layers
+
+
+def need_layers(run: Run) -> None:
+    """Asked before a refusal that rests on the number of layers.
+
+    Raises:
+        Unknown: the number is a guess, or the recipe's data leave it out.
+    """
+    recipe = run.settings.recipe
+    if recipe is None or run.wrote(LAYERS):
+        return
+    held = {key for key in (LAYERS, "model.transformer.num_layers") if key in recipe.values}
+    if held & recipe.guessed or not (held or recipe.complete):
+        raise Unknown(LAYERS, (), "nobody has the number of layers of this recipe on record")
 
 
 def counts_unknown(run: Run) -> bool:
@@ -130,6 +134,8 @@ class StageCounts(RejectingRule):
         split = Split(layers, run.pp, run.vpp, run.number(FIRST), run.number(LAST))
         fault = uneven(*split)
         if fault is not None:
+            if fault in (Fault.MISMATCH, Fault.MIDDLE, Fault.MIDDLE_VIRTUAL):
+                need_layers(run)
             key = self._key(run, fault, split)
             yield self.finding(
                 run,
@@ -159,6 +165,7 @@ class StageCounts(RejectingRule):
         fault = counted(total, pp, vpp)
         if fault is None:
             return
+        need_layers(run)
         if counts_unknown(run):
             raise Unknown(COUNTS[0], (), "the recipe may count the embedding and the loss as layers")
         terms = f"{layers} layers, with {words(extra.split('_')[2] for extra in extras)} {total},"

@@ -25,7 +25,7 @@ from mbpack.facts.stage_layout import (
 )
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 from mbpack.rules.hybrid_layers import NEW, OLD, has_provider
-from mbpack.rules.stage_counts import COUNTS, FIRST, LAST, LAYERS, LAYOUT, PP, VPP, layers_of, name_of
+from mbpack.rules.stage_counts import COUNTS, FIRST, LAST, LAYERS, LAYOUT, PP, VPP, layers_of, name_of, need_layers
 from mbpack.rules.stated import touched
 
 MTP_LAYERS = "model.mtp_num_layers"
@@ -135,6 +135,7 @@ class StageLayout(RejectingRule):
         if fault is not None:
             yield self._refuse(run, fault, LAYOUT, _even(run))
         elif flat.count(DECODER) != layers:
+            need_layers(run)
             yield self._refuse(
                 run, f"the layout holds {flat.count(DECODER)} decoder layers, num_layers is {_null(layers)}", LAYERS, _even(run)
             )
