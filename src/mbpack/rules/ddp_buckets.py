@@ -12,6 +12,7 @@ from mbpack.facts.releases import NIGHTLY, R04, R05
 from mbpack.rules.base import REJECTED, REJECTED_LOAD, Finding, Fix, Outcome, RejectingRule, Rule, built_at, set_to
 
 COUNT, SIZE = "ddp.num_buckets", "ddp.bucket_size"
+OVERLAP, DISTRIBUTED = "comm_overlap", "ddp.use_distributed_optimizer"
 PATTERNS, FP32 = "ddp.param_name_patterns_for_fp32_local_accumulation", "ddp.grad_reduce_in_fp32"
 
 
@@ -31,6 +32,8 @@ def _where(run: Run, slug: str) -> tuple[Outcome, str]:
 class Buckets(RejectingRule):
     """The gradient buckets have a number or a size, and the number is positive.
 
+    With a distributed optimizer and more than one data parallel rank, `comm_overlap` sets the size.
+
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
@@ -48,7 +51,8 @@ class Buckets(RejectingRule):
     ```
 
     ## Upstream
-    - 0.5 to 0.7: Megatron-Core `distributed_data_parallel_config.py`, `DistributedDataParallelConfig.__post_init__`
+    - 0.5 to 0.7: Megatron-Core `distributed_data_parallel_config.py`, `DistributedDataParallelConfig.__post_init__`;
+      `training/comm_overlap.py`, `CommOverlapConfig.setup`
     """
 
     code, slug = "DDP101", "ddp/buckets"
@@ -59,18 +63,38 @@ class Buckets(RejectingRule):
             return
         if run.is_set(SIZE):
             message = f"num_buckets and bucket_size are both set: {run.value(COUNT)} buckets of {run.value(SIZE)} parameters"
-            yield self._refuse(run, COUNT, message, Fix("num_buckets or bucket_size: null", set_to(run, (SIZE, None))))
+            yield self._refuse(run, message, Fix("num_buckets or bucket_size: null", set_to(run, (SIZE, None))))
             return
         count = run.number(COUNT)
         if count <= 0:
             yield self._refuse(
-                run, COUNT, f"num_buckets must be positive, found {count}", Fix("num_buckets: null", set_to(run, (COUNT, None)))
+                run, f"num_buckets must be positive, found {count}", Fix("num_buckets: null", set_to(run, (COUNT, None)))
+            )
+        elif self._overlap_sets_size(run):
+            outcome, station = _where(run, self.slug)
+            late = station == "load"  # the object can be built; the overlap is set up after the load
+            yield self.finding(
+                run,
+                REJECTED if late else outcome,
+                COUNT,
+                f"num_buckets is {count} and comm_overlap sets bucket_size as well",
+                why="With a distributed optimizer, communication overlap gives the gradient buckets a size.",
+                related=(OVERLAP, DISTRIBUTED),
+                fix=Fix("num_buckets: null", set_to(run, (COUNT, None))),
+                station=f"{self.slug}@again" if late else station,
             )
 
-    def _refuse(self, run: Run, key: str, message: str, fix: Fix) -> Finding:
+    @staticmethod
+    def _overlap_sets_size(run: Run) -> bool:
+        """Whether ``CommOverlapConfig.setup`` writes a size into DDP: its own, or one for more than one data parallel rank."""
+        if not isinstance(run.value(OVERLAP), Object) or not run.flag(DISTRIBUTED):
+            return False
+        return run.is_set(f"{OVERLAP}.bucket_size") or run.dp > 1
+
+    def _refuse(self, run: Run, message: str, fix: Fix) -> Finding:
         outcome, station = _where(run, self.slug)
         place = built_at(run, "ddp") if station == "load" else None
-        return self.finding(run, outcome, key, message, related=(SIZE,), fix=fix, station=station, offset=place)
+        return self.finding(run, outcome, COUNT, message, related=(SIZE,), fix=fix, station=station, offset=place)
 
 
 class Fp32Patterns(RejectingRule):

@@ -163,8 +163,8 @@ class BothPrecisions(RejectingRule):
     code, slug = "PRC104", "prec/bf16-and-fp16"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        shared = run.is_set(SECTION)
-        for section, station in (("model", self.slug), ("optimizer", f"{self.slug}@optimizer")):
+        shared = run.is_set(SECTION)  # then both get the same flags, and the model is looked at first
+        for section in ("model",) if shared else ("model", "optimizer"):
             if applied(run, section, "bf16") and applied(run, section, "fp16"):
                 owner = SECTION if shared else section
                 key = f"{owner}.fp16"
@@ -175,10 +175,8 @@ class BothPrecisions(RejectingRule):
                     f"{owner} has both bf16 and fp16 on; one precision only",
                     related=(f"{owner}.bf16",),
                     fix=Fix(f"{owner}: fp16: false, to train in BF16", set_to(run, (key, False))),
-                    station=station,
+                    station=self.slug if section == "model" else f"{self.slug}@optimizer",
                 )
-                if shared:
-                    return
 
 
 class OptimizerFlags(RejectingRule):

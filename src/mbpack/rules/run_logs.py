@@ -6,23 +6,22 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mbpack.config.run import Run
-from mbpack.facts.releases import R03, R04, Release
+from mbpack.config.settings import Object
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
 
 
 class Tracker(NamedTuple):
-    """An experiment tracker: the key that switches it on, the name it then needs, and the first release that has it."""
+    """An experiment tracker: the key that switches it on, and the name it then needs."""
 
     title: str
     project: str
     name: str
-    since: Release
 
 
-#: In the order in which the start-up looks at them.
+#: In the order in which the start-up looks at them; 0.3 has no fields for Comet.
 TRACKERS = (
-    Tracker("MLflow", "logger.mlflow_experiment", "logger.mlflow_run_name", R03),
-    Tracker("Comet", "logger.comet_project", "logger.comet_experiment_name", R04),
+    Tracker("MLflow", "logger.mlflow_experiment", "logger.mlflow_run_name"),
+    Tracker("Comet", "logger.comet_project", "logger.comet_experiment_name"),
 )
 NSYS, PYTORCH = "profiling.use_nsys_profiler", "profiling.use_pytorch_profiler"
 START, END = "profiling.profile_step_start", "profiling.profile_step_end"
@@ -58,9 +57,7 @@ class RunNames(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         for tracker in TRACKERS:
-            if run.release < tracker.since or not run.flag(tracker.project):
-                continue
-            if run.value(tracker.name) in (None, ""):
+            if run.flag(tracker.project) and run.value(tracker.name) in (None, ""):
                 project, name = (key.partition(".")[2] for key in (tracker.project, tracker.name))
                 yield self.finding(
                     run,
@@ -101,7 +98,7 @@ class ProfilingWindow(RejectingRule):
     code, slug = "LOG102", "log/profiling-window"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.is_set("profiling"):
+        if not isinstance(run.value("profiling"), Object):
             return
         if run.flag(NSYS) and run.flag(PYTORCH):
             yield self._refuse(
@@ -112,7 +109,7 @@ class ProfilingWindow(RejectingRule):
             )
         steps = {}
         for key in (START, END):
-            name, step = key.partition(".")[2], run.number(key, 0)
+            name, step = key.partition(".")[2], run.number(key)
             if step is None or step < 0:
                 found = "null" if step is None else step
                 yield self._refuse(run, key, f"{name} must be 0 or more, found {found}", Fix(f"{name}: the number of a step"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.facts.releases import R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
 
 RAMP = "train.rampup_batch_size"
@@ -37,8 +36,8 @@ class RampUp(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.is_set(RAMP):
             return
-        for key, since in ((EPOCHS, run.release >= R06), (SAMPLES, True)):
-            if not since or not run.is_set(key) or run.number(key) <= 0:
+        for key in (EPOCHS, SAMPLES):
+            if not run.is_set(key) or run.number(key) <= 0:
                 continue
             name = key.partition(".")[2]
             yield self.finding(
