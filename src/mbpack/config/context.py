@@ -219,7 +219,7 @@ def _found_markers(roots: Iterable[Item]) -> Iterable[tuple[str, Release | None,
             item: Item | None = root
             for part in path.split("."):
                 item = item.value.get(part) if item is not None and isinstance(item.value, dict) else None
-            if item is not None and item.value is not None:
+            if item is not None and (item.value is not None or high is not None):  # an old name tells even where it is null
                 yield path, low, high
         targets = set(_targets(root, 0))
         for target, low, high in _TARGET_MARKERS:
