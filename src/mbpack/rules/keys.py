@@ -9,7 +9,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import walk
 from mbpack.config.unknown_keys import UnknownKey, unknown_keys
 from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, rename_of
-from mbpack.facts.releases import R05
+from mbpack.facts.releases import R05, R07
 from mbpack.facts.schema import classes_with, releases_with
 from mbpack.facts.wrappers import is_wrapper_key
 from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, Outcome, RejectingRule, Rule, words
@@ -142,9 +142,11 @@ class YamlUnknownKey(RejectingRule):
 
     @staticmethod
     def _told_elsewhere(run: Run, key: UnknownKey) -> bool:
-        """In-batch keys on a text dataset, a native buffer before 0.7 and the keys of nightly have rules of their own."""
+        """In-batch keys on a text dataset, a native buffer before 0.7 and the keys of online packing have rules of their own."""
         name = key.path.rpartition(".")[2]
-        if key.path in ("dataset.enable_global_batch_packing", "model.dynamic_context_parallel"):
+        if key.path == "dataset.enable_global_batch_packing":
+            return run.release >= R07
+        if key.path == "model.dynamic_context_parallel":
             return True
         if key.owner in ("FinetuningDatasetConfig", "GPTSFTDatasetConfig", "HFDatasetConfig"):
             return name in ("pack_sequences_in_batch", "enable_in_batch_packing")
