@@ -10,6 +10,8 @@ from mbpack.facts.releases import R06, Release
 _ALWAYS = frozenset("core_attn moe_act layernorm mla_up_proj mlp moe shared_experts".split())
 #: Named by the DeepSeek-V4 recipes, whose model class takes it.
 _OF_CLASSES = frozenset({"mhc"})
+#: Modules that cannot be recomputed where FP8 scales with a delay.
+NO_DELAYED_SCALING = ("moe_act", "layernorm")
 
 
 def recompute_module_names(release: Release) -> frozenset[str]:

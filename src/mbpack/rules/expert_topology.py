@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mbpack.config.precision import precision_field
 from mbpack.config.run import Run
 from mbpack.facts.releases import R05, R06
 from mbpack.rules.base import (
@@ -16,6 +17,7 @@ from mbpack.rules.base import (
     words,
 )
 from mbpack.rules.recompute import recompute_modules
+from mbpack.rules.stated import touched
 
 TP, PP = "model.tensor_model_parallel_size", "model.pipeline_model_parallel_size"
 EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
@@ -118,6 +120,9 @@ class EpOverlapConditions(RejectingRule):
             yield experts is None or experts <= 1, f"{OVERLAP} needs a model with experts", (EXPERTS,)
         kind = run.value(dispatcher)
         yield kind not in ("alltoall", "flex"), f"{OVERLAP} needs dispatcher alltoall or flex, found {kind}", (dispatcher,)
+        if touched(run, "mixed_precision", "model.bf16", "model.fp16"):  # every recipe computes in BF16 or FP16
+            full = not precision_field(run, "bf16") and not precision_field(run, "fp16")
+            yield full, f"{OVERLAP} needs BF16 or FP16", ("mixed_precision",)
         yield (
             run.pp > 1 and run.vpp is None,
             f"{OVERLAP} with pipeline parallel {run.pp} needs a virtual pipeline size",
