@@ -169,7 +169,7 @@ class Vpp(Rule):
         if layers % pp and counts_unknown(run):
             raise Unknown(COUNTS[0], (), "the recipe may count the embedding and the loss as layers")
         if layers % pp:
-            yield self._say(run, PP, f"{layers} layers cannot be divided over {pp} pipeline stages", (LAYERS,))
+            yield self._say(run, PP, f"{layers} layers cannot be divided over {pp} pipeline stages", (LAYERS, FIRST, LAST))
         elif vpp is not None and vpp > 0 and layers // pp % vpp:
             yield self._say(run, VPP, f"{layers // pp} layers a stage cannot be divided over {vpp} virtual stages", (LAYERS, PP))
 
