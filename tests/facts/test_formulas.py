@@ -56,6 +56,10 @@ def test_dynamic_context_parallelism_takes_the_whole_pool(dp: int, tp: int, cp: 
     assert formulas.dynamic_cp_multiple(dp, tp, cp, sp).value == expected
 
 
+def test_sequence_parallel_over_one_rank_is_no_cause_under_dynamic_context_parallelism() -> None:
+    assert formulas.dynamic_cp_multiple(4, 1, 2, sp=True).because == "2*DP*CP = 2*4*2"
+
+
 @given(tp=SIZES, cp=SIZES, sp=st.booleans())
 def test_global_batch_packing_multiplies_instead(tp: int, cp: int, sp: bool) -> None:
     assert formulas.global_batch_multiple(tp, cp, sp).value == (2 * cp if cp > 1 else 1) * (tp if sp else 1)

@@ -26,7 +26,17 @@ def test_the_rounding_that_is_advised_fits(needed: int) -> None:
 
 @pytest.mark.parametrize(
     ("width", "near"),
-    [(8192, None), (8129, 8192), (4069, 4096), (4224, None), (200_000, None), (4300, 4352), (64, None), (100, None)],
+    [
+        (8192, None),
+        (8129, 8192),
+        (4069, 4096),
+        (4224, None),
+        (200_000, None),
+        (4300, 4352),
+        (8890, 8832),
+        (64, None),
+        (100, None),
+    ],
 )
 def test_widths_next_to_round_ones(width: int, near: int | None) -> None:
     assert near_round_width(width) == near

@@ -44,6 +44,7 @@ def test_named_as_not_checked(slug: str, bridge: str, recipe: str, text: str, ne
 @pytest.mark.parametrize(
     ("slug", "bridge", "recipe", "text"),
     [
+        ("nrg/exhaustion", "0.7", None, "dataset: {path: data/energon}\n"),
         ("step/thd-partition-mcore", "0.6", TEXT, "train: {global_batch_size: 8}\n"),
         ("vlm/inbatch-row-length", "0.6", VLM, "dataset: {enable_in_batch_packing: false}\n"),
         ("nrg/overlong-sample-skipped", "0.7", ENERGON, "dataset: {path: data/energon}\n"),
@@ -51,7 +52,7 @@ def test_named_as_not_checked(slug: str, bridge: str, recipe: str, text: str, ne
         ("gbp/mcore-scheduler", "0.7", "llama3_8b_sft_2gpu_h100_bf16_config", "train: {global_batch_size: 8}\n"),
     ],
 )
-def test_silent_where_it_does_not_matter(slug: str, bridge: str, recipe: str, text: str) -> None:
+def test_silent_where_it_does_not_matter(slug: str, bridge: str, recipe: str | None, text: str) -> None:
     result = doctor(text, bridge=bridge, recipe=recipe, gpus=8, launcher="script")
     assert slug not in [entry.rule.slug for entry in result.not_checked]
 
