@@ -52,7 +52,7 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         return "missing"
     if len(key) == 2 and _is_null_section(run, owner):
         return "null"
-    if _told(run) and _written_in_file(run, key[:-1]) and _base(run, owner, NO_DEFAULT) is None:
+    if _told(run) and _is_mapping_in_file(run, key[:-1]) and _base(run, owner, NO_DEFAULT) is None:
         return "missing"  # a mapping of the file over null: it has its own keys and no others
     cls = settings.class_at(_canonical(run, owner))
     if cls is None:
@@ -70,7 +70,7 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
             return "null"
         if isinstance(held, (str, int, float)):
             return "leaf"
-        if isinstance(held, dict) and _written_in_file(run, key[:-1]):
+        if _is_mapping_in_file(run, key[:-1]):
             return "missing"  # a plain mapping of the file: it has its own keys and no others
         raise Unknown(owner, () if settings.base_known else ("recipe",), "its class is not known")
     fields = settings.schema.fields(cls)
@@ -162,6 +162,11 @@ def _written_in_file(run: Run, key: tuple[str, ...]) -> bool:
         else:
             return True
     return False
+
+
+def _is_mapping_in_file(run: Run, key: tuple[str, ...]) -> bool:
+    """Whether the file has a mapping at a path; a list is none, its elements are keys to Hydra."""
+    return isinstance(_before(run, ".".join(key)), dict) if _written_in_file(run, key) else False
 
 
 def _setting(run: Run, override: Override) -> Setting:
