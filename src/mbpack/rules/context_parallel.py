@@ -10,6 +10,7 @@ from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import R04, R05, R06
 from mbpack.rules.base import (
+    CRASH_DATA,
     LAUNCHER_OVERRIDES,
     LAUNCHER_SETS,
     REJECTED,
@@ -61,6 +62,8 @@ class PerTokenLoss(RejectingRule):
 
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    - 0.4: `models/qwen_vl/modelling_qwen3_vl/model.py`, `Qwen3VLModel` (an assertion when the model is built)
+    - 0.5 to 0.7: `models/qwen_vl/qwen3_vl_provider.py`, `qwen35_vl_provider.py`, `finalize` (they set it themselves)
     - 0.6, 0.7: `scripts/training/recipe_runner.py`, `sync_finetuning_cp_invariants`
     """
 
@@ -70,14 +73,17 @@ class PerTokenLoss(RejectingRule):
         outcome = _outcome(run, PER_TOKEN)
         if outcome is None or run.flag(PER_TOKEN):
             return
-        if outcome is not SILENT and run.release >= R05 and self._sets_itself(run):
-            return
+        if self._looks_itself(run):
+            if run.release >= R05:
+                return
+            if outcome is SILENT and run.release >= R04:
+                outcome = CRASH_DATA
         yield self.finding(
             run,
             outcome,
             PER_TOKEN,
             f"context parallel {run.cp} needs calculate_per_token_loss: true"
-            if outcome in (REJECTED, SILENT)
+            if outcome in (REJECTED, CRASH_DATA, SILENT)
             else "run_recipe.py sets calculate_per_token_loss to true for context parallelism",
             why="A context parallel rank whose tokens are all masked would divide zero by zero: the loss becomes NaN or wrong.",
             related=(CP,),
@@ -85,8 +91,8 @@ class PerTokenLoss(RejectingRule):
         )
 
     @staticmethod
-    def _sets_itself(run: Run) -> bool:
-        """Qwen3-VL and Qwen3.5-VL providers set it themselves when the model is finalised (0.5 and later)."""
+    def _looks_itself(run: Run) -> bool:
+        """Qwen3-VL and Qwen3.5-VL: the model of 0.4 asserts it when it is built, providers of 0.5 and later set it."""
         return run.model_class.startswith(("Qwen3VL", "Qwen35VL"))
 
 
