@@ -7,14 +7,20 @@ from collections.abc import Iterator
 from mbpack.config.in_effect import SPECS
 from mbpack.config.run import COLLATING, Run
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.hard_blocks import GDN_VARIANTS
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
+from mbpack.rules.lookup import VARIANT
 
 TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
 EVAL_MBS = "validation.eval_micro_batch_size"
 MBS, GBS, ITERS = "train.micro_batch_size", "train.global_batch_size", "train.train_iters"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
 SEQ, LOADER = "dataset.seq_length", "dataset.micro_batch_size"
+#: Sizes that gated-delta-net layers must have.
+LINEAR = tuple(
+    f"model.linear_{name}" for name in ("conv_kernel_dim", "key_head_dim", "value_head_dim", "num_key_heads", "num_value_heads")
+)
 
 
 def has_pattern(run: Run) -> bool:
@@ -29,7 +35,8 @@ class NullNumber(RejectingRule):
     """A size that is null cannot be calculated with.
 
     `null` replaces the number of the recipe or the class by nothing; the start-up stops with a TypeError where it first
-    divides, multiplies or compares. A key that is left out keeps its number.
+    divides, multiplies or compares, and with an AssertionError at the sizes of gated-delta-net layers. A key that is
+    left out keeps its number.
 
     ## Bad
     ```yaml
@@ -62,7 +69,7 @@ class NullNumber(RejectingRule):
                     REJECTED,
                     key,
                     f"{key} is null, a number is needed",
-                    why="The start-up calculates with it and stops with a TypeError.",
+                    why="The start-up calculates with it, or asks for it, and stops there.",
                     fix=Fix(f"{name}: a number, or no line for {name}"),
                     station=station,
                 )
@@ -75,6 +82,8 @@ class NullNumber(RejectingRule):
         yield "model.num_attention_heads", "topo/heads-divisible"
         if not has_pattern(run):
             yield "model.num_layers", "section:model@layers"
+        if run.maybe(VARIANT) in GDN_VARIANTS:
+            yield from ((key, "gdn/packed") for key in LINEAR)
         if run.maybe(ITERS) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
             yield WARM_UP, "sched/steps"
         if run.maybe(ITERS) is not None and run.release < R05:
