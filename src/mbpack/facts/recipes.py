@@ -67,7 +67,7 @@ class Recipe(Struct, frozen=True):
 
         For what the user may have overridden, ask `Settings` instead.
         """
-        for candidate in (path, path.replace("model.", "model.transformer.", 1)):
+        for candidate in (path, path.replace("model.", "model.transformer.")):
             if candidate in self.values:
                 return self.values[candidate]
         owner, _, field = path.rpartition(".")

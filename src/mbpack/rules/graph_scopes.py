@@ -99,7 +99,7 @@ class MlpScopeNeedsDense(RejectingRule):
         experts = run.number("model.num_moe_experts")
         if experts is None or experts <= 1:
             return
-        freq = run.value("model.moe_layer_freq", 1)
+        freq = run.value("model.moe_layer_freq")
         if freq == 1 or (isinstance(freq, list) and 0 not in freq):
             yield self.finding(
                 run,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.graphs import IMPL
 from mbpack.config.run import Run
-from mbpack.facts.releases import R04, R05, R06
+from mbpack.facts.releases import R05, R06
 from mbpack.rules.base import CRASH_DATA, CRASH_STEP, REJECTED, Finding, Fix, RejectingRule, Rule, set_to
 
 KWARGS_WIDTH = "dataset.dataset_kwargs.pad_to_max_length"
@@ -229,7 +229,7 @@ class TeRngTracker(RejectingRule):
         key, other = "model.use_te_rng_tracker", "rng.te_rng_tracker"
         if not run.graphs.enabled or run.flag(key):
             return
-        builder = run.release >= R04 and run.settings.class_at("model") in self.BUILDERS
+        builder = run.settings.class_at("model") in self.BUILDERS
         if not builder and run.flag(other):
             return
         yield self.finding(
