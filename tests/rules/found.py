@@ -21,7 +21,16 @@ from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from mbpack.facts.artifacts import COLUMNS
 
-_SCAN = ("lengths", "longest_row", "most_samples", "supervised", "rows_without_loss", "broken", "samples_with_pad_loss")
+_SCAN = (
+    "lengths",
+    "longest_row",
+    "most_samples",
+    "supervised",
+    "largest_token",
+    "rows_without_loss",
+    "broken",
+    "samples_with_pad_loss",
+)
 _LINE = re.compile(r"^# found:(.*(?:\n#  .*)*)", re.MULTILINE)
 
 

@@ -32,7 +32,14 @@ class Written(NamedTuple):
 
 @lru_cache(512)  # a release has about a hundred types
 def _kinds(text: str) -> frozenset[str]:
-    return frozenset(text.split("|"))
+    kinds, depth = [""], 0
+    for sign in text:
+        depth += (sign == "[") - (sign == "]")
+        if sign == "|" and not depth:
+            kinds.append("")
+        else:
+            kinds[-1] += sign
+    return frozenset(kinds)
 
 
 def written_values(run: Run) -> list[Written]:

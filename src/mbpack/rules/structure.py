@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.document import MISSING, Interpolation, Item
+from mbpack.config.document import Interpolation, Item
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting
 from mbpack.facts.keys import path_in
@@ -46,7 +46,7 @@ class SectionNull(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         for name, item, layer in run.settings.sections():
-            if isinstance(item.value, (dict, Interpolation)) or item.value is MISSING:
+            if isinstance(item.value, (dict, Interpolation)):
                 continue
             if isinstance(item.value, list) and not run.complete:
                 continue  # refused while merging: cfg/list-over-dict
