@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,15 +15,56 @@ from mbpack.config.assemble import build_run
 from mbpack.config.context import Given, resolve_context
 from mbpack.config.document import parse
 from mbpack.config.settings import Unknown, WrongKind
-from mbpack.rules import hf_sources, nested_objects, pipeline, pipeline_comm, recompute, stage_counts, stage_layout, stages
+from mbpack.facts.sections import SECTION_NAMES
+from mbpack.rules import (
+    checkpoints,
+    ddp_buckets,
+    expert_overlap,
+    expert_shapes,
+    hf_sources,
+    hybrid_layers,
+    nested_objects,
+    optimizer_precision,
+    pipeline,
+    pipeline_comm,
+    recompute,
+    recompute_modules,
+    router,
+    run_logs,
+    schedule_modes,
+    stage_counts,
+    stage_layout,
+    stages,
+)
 
-RULES = [
-    rule
-    for module in (hf_sources, nested_objects, pipeline, pipeline_comm, recompute, stage_counts, stage_layout, stages)
-    for rule in module.RULES
-]
+MODULES: tuple[ModuleType, ...] = (
+    *(checkpoints, ddp_buckets, expert_overlap, expert_shapes, hf_sources, hybrid_layers, nested_objects, optimizer_precision),
+    *(
+        pipeline,
+        pipeline_comm,
+        recompute,
+        recompute_modules,
+        router,
+        run_logs,
+        schedule_modes,
+        stage_counts,
+        stage_layout,
+        stages,
+    ),
+)
+RULES = [rule for module in MODULES for rule in module.RULES]
+#: Keys that the modules name in a constant.
+NAMED = sorted(
+    {
+        value
+        for module in MODULES
+        for value in vars(module).values()
+        if isinstance(value, str) and value.partition(".")[0] in SECTION_NAMES and "." in value
+    }
+)
 SOURCE = ("dataset_name", "path_or_dataset", "split", "subset", "schema_adapter", "load_kwargs", "adapter_kwargs", "_target_")
 KEYS = (
+    *NAMED,
     *(f"dataset.{source}.{name}" for source in ("source", "test_source", "hf_dataset") for name in SOURCE),
     *(f"dataset.{name}" for name in ("source", "hf_dataset", "preprocessing", "task_encoder", "hf_processor_path", "do_test")),
     *("dataset._target_", "dataset.offline_packing_specs", "dataset.source.load_kwargs.data_files", "comm_overlap"),
