@@ -85,7 +85,10 @@ def _count(document: Document) -> int:
 
 def _entries(text: str, path: Path) -> tuple[Any, Any]:
     """The last two entries of a key, as (key node, value node)."""
-    node = yaml.compose(text, _LOADER)
+    try:
+        node = yaml.compose(text, _LOADER)
+    except yaml.YAMLError:  # what OmegaConf's own loader reads and this one does not
+        raise CannotEdit(f"{'.'.join(path)}: the text here cannot be joined by machine") from None
     pairs: list[Any] = []
     for name in path:
         pairs = [pair for pair in node.value if pair[0].value == name] if isinstance(node, yaml.MappingNode) else []
