@@ -60,6 +60,10 @@ class Object(Struct, frozen=True):
         """The last part of the target, such as ``LoRA`` or ``bfloat16``."""
         return (self.target or "").rpartition(".")[2]
 
+    def __repr__(self) -> str:
+        """As messages show it."""
+        return self.name or "{...}"
+
 
 class Layer(NamedTuple):
     """One source of settings: a file or the list of overrides."""

@@ -230,7 +230,7 @@ def _split(text: str) -> list[str]:
 def _value(setting: Setting) -> str:
     value = setting.value
     if isinstance(value, Object):
-        return value.name or "{...}"
+        return repr(value)
     if value is None:
         return "null"
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
