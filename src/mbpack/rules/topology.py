@@ -245,7 +245,7 @@ class HeadsDivisible(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         tp, heads = run.tp, run.number("model.num_attention_heads")
-        given = run.complete or run.settings.recipe is not None or run.wrote("model.num_attention_heads")
+        given = run.settings.recipe is not None or run.wrote("model.num_attention_heads")
         if heads == 0 and given and run.number("model.kv_channels") is None:
             yield self.finding(
                 run,
