@@ -69,7 +69,9 @@ def found_in(case: dict[str, Any]) -> dict[str, Any]:
         found["metadata"] = artifact["metadata"]
     if data:
         training["missing"] = not data["packs_exist"]
-        found["raw"] = {"lines": data["training_lines"], "mean_tokens": data.get("mean_tokens")}
+        found["raw"] = {"lines": data["training_lines"]}
+        if "mean_tokens" in data:
+            found["lengths"] = {data["mean_tokens"]: data["training_lines"]}
     if training:
         found["training"] = training
     if "env" in case:

@@ -137,14 +137,13 @@ class Metadata(Struct, frozen=True):
 
 
 class RawData(Struct, frozen=True):
-    """The JSONL files a run packs from. ``lines`` and ``mean_tokens`` are None where nobody counted."""
+    """The JSONL files a run packs from. ``lines`` is None where nobody counted."""
 
     root: str
     training: bool = True
     validation: bool = True
     lines: int | None = None
     bytes: int | None = None
-    mean_tokens: float | None = None
     modified: float | None = None
 
 

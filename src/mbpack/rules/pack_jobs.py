@@ -86,14 +86,14 @@ class HostMemory(Rule):
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {missing: true}, raw: {lines: 700000, mean_tokens: 32000}}
+    # found: {training: {missing: true}, raw: {lines: 700000}, lengths: {32000: 700000}}
     dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
     ```
 
     ## Good
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    # found: {training: {missing: true}, raw: {lines: 700000, mean_tokens: 300}}
+    # found: {training: {missing: true}, raw: {lines: 700000}, lengths: {300: 700000}}
     dataset: {dataset_root: data/sft, hf_dataset: null, hf_validation_proportion: null}
     ```
 
@@ -108,10 +108,11 @@ class HostMemory(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not prepares(run) or ready(run) or not run.evidence.split("training").missing:
             return
-        raw = run.evidence.raw
-        if raw.mean_tokens is not None and raw.lines is not None:
-            tokens, how = raw.lines * raw.mean_tokens, f"{raw.lines:,} rows x {raw.mean_tokens:,.0f} tokens"
-        elif raw.bytes is not None:
+        lengths, raw = run.evidence.raw_lengths, run.evidence.raw_data
+        if lengths is not None:
+            tokens: float = sum(length * rows for length, rows in lengths.items())
+            how = f"{sum(lengths.values()):,} rows with {tokens:,} tokens"
+        elif raw is not None and raw.bytes is not None:
             tokens, how = raw.bytes / 4, f"{raw.bytes / 1e9:,.0f} GB of text, about four bytes a token"
         else:
             return
