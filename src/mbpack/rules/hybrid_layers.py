@@ -21,6 +21,12 @@ def has_provider(run: Run) -> bool:
     return cls is not None and is_hybrid_class(run.settings.schema, cls)
 
 
+def _layers(run: Run) -> int | float | None:
+    """``num_layers``, None too where the recipe takes it from the public model and its data only guess it."""
+    layers, setting = run.number(LAYERS), run.settings.peek(LAYERS)
+    return None if setting is not None and setting.likely else layers
+
+
 def _other_number(run: Run, pattern_key: str, layers: int | float, count: int) -> Fix:
     """The number for the pattern where the user wrote the pattern, else the pattern for the number."""
     name, pattern = pattern_key.rpartition(".")[2], run.value(pattern_key)
@@ -88,7 +94,7 @@ class LayerPattern(RejectingRule):
         if wrong is not None:
             yield wrong
             return
-        layers, count = run.number(LAYERS), layers_in(pattern)
+        layers, count = _layers(run), layers_in(pattern)
         if layers is not None and layers != count:
             yield self.finding(
                 run,
@@ -146,7 +152,7 @@ class LayerPatternBuilt(Rule):
         pattern = run.value(OLD) if has_provider(run) else None
         if not isinstance(pattern, str):
             return
-        layers = run.number(LAYERS)
+        layers = _layers(run)
         if layers is not None and layers != len(pattern):
             yield self.finding(
                 run,
