@@ -44,7 +44,7 @@ SLOW = 1.0
 GRACE = 15.0
 MEMORY = 4 << 30
 #: Tests that a mutant meets, the likeliest to notice it first. More would kill a few more: the score is a lower bound.
-MOST = 300
+MOST = 900
 KILLED, SURVIVED, UNREACHED, TIMEOUT, CRASHED = "killed", "survived", "not reached", "timeout", "no import"
 OTHER = "needs an import"
 
@@ -199,7 +199,7 @@ def _in_place(mutant: Mutant, bodies: Any, baseline: Baseline, living: Any, item
     able = {test for line in range(first, last + 1) for test in lines.get(line, ())} & quick
     if not able:
         return Answer(mutant, UNREACHED, 0, 0.0)
-    order = _ranked(able, [(str(mutant.path), *_function_around(mutant))], baseline)[:MOST]
+    order = _ranked(able, [(str(mutant.path), *_function_around(mutant))], baseline, mutant)[:MOST]
 
     def child() -> int:
         _limit(3 * sum(baseline.times[test] for test in order) + GRACE)
@@ -212,7 +212,7 @@ def _in_place(mutant: Mutant, bodies: Any, baseline: Baseline, living: Any, item
 
 def _by_values(mutant: Mutant, baseline: Baseline, items: Sequence[pytest.Item]) -> Answer | None:
     """A mutant at import, tried on living values; None when it changes more than plain values."""
-    order = _ranked(set(baseline.quick()), list(_scopes(mutant)), baseline)[:MOST]
+    order = _ranked(set(baseline.quick()), list(_scopes(mutant)), baseline, mutant)[:MOST]
 
     def child() -> int:
         _limit(3 * sum(baseline.times[test] for test in order) + GRACE)
@@ -236,7 +236,7 @@ def _first_failure(items: Sequence[pytest.Item]) -> int:
 
 def _afresh(mutant: Mutant, baseline: Baseline) -> Answer:
     """Run a mutant that needs its module imported, against all tests, the likeliest first."""
-    order = _ranked(set(baseline.quick()), list(_scopes(mutant)), baseline)[:MOST]
+    order = _ranked(set(baseline.quick()), list(_scopes(mutant)), baseline, mutant)[:MOST]
     names = {baseline.names[test]: place for place, test in enumerate(order)}
 
     def child() -> int:
@@ -305,15 +305,18 @@ def _pairs(items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.I
     return zip(items, [*items[1:], None], strict=True)
 
 
-def _ranked(tests: Iterable[int], scopes: list[tuple[str, int, int]], baseline: Baseline) -> list[int]:
-    """Tests, those first that reach rare lines of the scopes (file, first and last line)."""
+def _ranked(tests: Iterable[int], scopes: list[tuple[str, int, int]], baseline: Baseline, mutant: Mutant) -> list[int]:
+    """Tests: those that are named after the module or lie in the room of facts, then those that reach rare lines of the scopes."""
+    room, stem = mutant.module.split("/")
+    marks = (stem, "tests/facts/") if room == "facts" else (stem,)
     score: dict[int, float] = defaultdict(float)
     for path, first, last in scopes:
         for line, reaching in baseline.covers.get(path, {}).items():
             if first <= line <= last:
                 for test in reaching:
                     score[test] += 1 / len(reaching)
-    return sorted(tests, key=lambda test: (-score[test], baseline.times[test]))
+    far = {test: not any(mark in baseline.names[test] for mark in marks) for test in tests}
+    return sorted(far, key=lambda test: (far[test], -score[test], baseline.times[test]))
 
 
 def _function_around(mutant: Mutant) -> tuple[int, int]:

@@ -292,10 +292,13 @@ class Run:
     @cached_property
     def specs_plain(self) -> bool:
         """Whether the specs are a plain mapping rather than an object, on which upstream's attribute access fails."""
-        specs = self.specs
-        if specs is None or not isinstance(specs, Object):
-            return False
-        return self.settings.base_known and self.settings.class_at("dataset.offline_packing_specs") is None
+        known = isinstance(self.specs, Object) and self.settings.base_known
+        return known and self.settings.class_at("dataset.offline_packing_specs") is None
+
+    @property
+    def has_specs(self) -> bool:
+        """Whether there are packing specs that are an object of their class."""
+        return self.specs is not None and not self.specs_plain
 
     @cached_property
     def offline(self) -> bool:

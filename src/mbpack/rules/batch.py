@@ -115,7 +115,7 @@ class OfflineSizePositive(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.release >= R06:
-            if run.specs is None or run.specs_plain:
+            if not run.has_specs:
                 return
             size = run.pack_size
             if size is not None and size <= 0:
@@ -129,7 +129,7 @@ class OfflineSizePositive(RejectingRule):
                     station="batch/offline-size-positive@dataset" if early else "",
                 )
             return
-        if run.dataset is not DatasetKind.GPT_SFT or run.specs is None or run.specs_plain:
+        if run.dataset is not DatasetKind.GPT_SFT or not run.has_specs:
             return
         size = run.pack_size
         if size is not None and size <= 0:

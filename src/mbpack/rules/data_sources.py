@@ -219,7 +219,7 @@ class HfRewriteExplicitPaths(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         key = "dataset.hf_rewrite"
-        if run.dataset is not DatasetKind.GPT_SFT or not run.flag(key) or run.specs is None or run.specs_plain:
+        if run.dataset is not DatasetKind.GPT_SFT or not run.flag(key) or not run.has_specs:
             return
         paths = [f"{SPECS}.{name}" for name in PACK_PATHS if run.is_set(f"{SPECS}.{name}")]
         if paths:
@@ -258,7 +258,7 @@ class PathSuffix(RejectingRule):
     code, slug = "DAT107", "data/path-suffix-03"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.dataset is not DatasetKind.GPT_SFT or run.specs is None or run.specs_plain:
+        if run.dataset is not DatasetKind.GPT_SFT or not run.has_specs:
             return
         for name in PACK_PATHS[:2]:
             place = f"{SPECS}.{name}"

@@ -16,7 +16,7 @@ NAN_CHECK = "rerun_state_machine.check_for_nan_in_loss"
 
 def _specs_in_force(run: Run) -> bool:
     """Whether the graph checks look at the specs: any specs from 0.6 on, else a packed run."""
-    return run.specs is not None and not run.specs_plain if run.release >= R06 else run.offline and not run.specs_plain
+    return run.has_specs if run.release >= R06 else run.offline and not run.specs_plain
 
 
 class PadCuRequiresMaxLength(RejectingRule):

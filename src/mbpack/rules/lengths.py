@@ -142,7 +142,7 @@ class MaxSingleSequenceLength(RejectingRule):
         return "load" if run.complete else ""
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.specs is None or run.specs_plain:
+        if not run.has_specs:
             return
         key = f"{SPECS}.max_single_sequence_length"
         limit = run.number(key)
@@ -285,7 +285,7 @@ class PadMultNonPositive(RejectingRule):
         return "load" if run.complete else ""
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.specs is None or run.specs_plain:
+        if not run.has_specs:
             return
         key = f"{SPECS}.pad_seq_to_mult"
         multiple = run.number(key)

@@ -30,7 +30,7 @@ WARN_NOTE = Outcome("warning", "note", "always")
 
 def prepares(run: Run) -> bool:
     """Whether the run packs GPT-SFT data offline with specs that are an object."""
-    return run.offline and run.dataset is DatasetKind.GPT_SFT and run.specs is not None and not run.specs_plain
+    return run.offline and run.dataset is DatasetKind.GPT_SFT and run.has_specs
 
 
 def packed_splits(run: Run) -> tuple[str, ...]:
