@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import resource
 import sys
 import time
 from collections import defaultdict
@@ -24,12 +25,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mbpack.config.settings import Unknown, WrongKind
 from mbpack.rules.base import Rule
 from mbpack.rules.registry import ALL_RULES
 from tests.rules import neighbours
-from tests.rules.choose_neighbours import _candidates, bases
-from tests.rules.neighbours import FOLDER, NOTHING, Answer, Example
+from tests.rules.choose_neighbours import bases, candidates
+from tests.rules.neighbours import FOLDER, Answer, Example, answer_to
 
 from . import swap
 from .population import SOURCES, Mutant, modules, mutants_of
@@ -50,28 +50,13 @@ class Neighbour(NamedTuple):
     known: bool  # on record
 
 
-def answer(rule: Rule, run: Any) -> Answer:
-    """As ``neighbours.answer_of``, for a run that is built."""
-    if not rule.applies(run.release):
-        return ("does not apply",)
-    lines: list[str] = []
-    try:
-        lines += map(neighbours.line, rule.check(run))
-    except Unknown as unknown:
-        said = "unknown" if rule.reports_unknown else "unknown, not reported"
-        lines.append(f"{said}: {unknown.key}, needs {' '.join(unknown.needs) or unknown.reason}")
-    except WrongKind as wrong:
-        lines.append(f"text for a number: {wrong.setting.key}, stops at {rule.stops_at(run) or 'none'}")
-    return tuple(lines) or NOTHING
-
-
 def rules_of(module: str) -> list[Rule]:
     """The rules that a module holds, or whose modules import from it."""
     name = module.partition("/")[2]
     own = [rule for rule in ALL_RULES if type(rule).__module__ == f"mbpack.rules.{name}"]
     if own:
         return own
-    importing = {p.stem for p in (SOURCES / "rules").glob("*.py") if re.search(rf"^from \.{name} import", p.read_text(), re.M)}
+    importing = {p.stem for p in (SOURCES / "rules").glob("*.py") if re.search(rf"^from mbpack\.rules\.{name} import", p.read_text(), re.M)}
     return [rule for rule in ALL_RULES if type(rule).__module__.rpartition(".")[2] in importing]
 
 
@@ -105,7 +90,7 @@ def pool(module: str, seed: int) -> list[Neighbour]:
 
 def _changes(example: Example, chance: random.Random) -> Iterator[str]:
     yield "itself"
-    singles = list(dict.fromkeys(_candidates(example)))
+    singles = list(dict.fromkeys(candidates(example)))
     yield from (change for _, change in singles)
     pairs = [
         f"{b} & {a}" if key == "bridge" else f"{a} & {b}"
@@ -118,7 +103,7 @@ def _changes(example: Example, chance: random.Random) -> Iterator[str]:
 def _neighbour(example: Example, change: str, known: bool) -> Neighbour | None:
     try:
         run = neighbours.run_of(*example.changed(change))
-        return Neighbour(example, change, run, answer(example.rule, run), known)
+        return Neighbour(example, change, run, answer_to(example.rule, run), known)
     except Exception:  # no such recipe in that release, evidence of an impossible kind
         return None
 
@@ -164,15 +149,13 @@ def _told_by(bodies: Any, living: Any, everything: Sequence[Neighbour], known: i
     if number == 0:
         os.close(back)
         try:
-            import resource
-
             resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 1))
             swap.give(bodies, living)
             swap.forget()
             places: list[int] = []
             for place, n in enumerate(everything):
                 try:
-                    same = answer(n.example.rule, n.run) == n.answer
+                    same = answer_to(n.example.rule, n.run) == n.answer
                 except Exception:
                     same = False
                 if not same:

@@ -84,7 +84,7 @@ def choose(example: Example, most: int = MOST) -> None:
     base = example.answers["itself"]
     answers: dict[str, Answer] = {}
     steps: dict[str, list[str]] = defaultdict(list)
-    for key, change in _candidates(example):
+    for key, change in candidates(example):
         if change in answers:
             continue
         try:
@@ -167,7 +167,8 @@ def _choose_value_pairs(example: Example, steps: Mapping[str, list[str]], answer
             example.answers[f"{one} & {other}"] = answer
 
 
-def _candidates(example: Example) -> Iterator[tuple[str, str]]:
+def candidates(example: Example) -> Iterator[tuple[str, str]]:
+    """Changes that may tell something: the key or circumstance, and the change."""
     words = _words_of(example.slug)
     for release in RELEASES:
         yield "bridge", f"bridge={release}"

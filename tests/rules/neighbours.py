@@ -119,8 +119,12 @@ def run_of(context: Mapping[str, str], tree: Mapping[str, Any], found: Mapping[s
 
 
 def answer_of(rule: Rule, context: Mapping[str, str], tree: Mapping[str, Any], found: Mapping[str, Any]) -> Answer:
-    """What a rule says, a line per finding: all but the words."""
-    run = run_of(context, tree, found)
+    """What a rule says to a configuration, see :func:`answer_to`."""
+    return answer_to(rule, run_of(context, tree, found))
+
+
+def answer_to(rule: Rule, run: Any) -> Answer:
+    """What a rule says to a run, a line per finding: all but the words."""
     if not rule.applies(run.release):
         return ("does not apply",)
     lines: list[str] = []
