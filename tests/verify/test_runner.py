@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -154,7 +155,9 @@ def test_ctrl_c_ends_the_tests_and_reports(tmp_path: Path) -> None:
     )
     write(tmp_path, "tests/unit_tests/training/utils/test_packed_seq_utils.py", slow)
     words = [sys.executable, "-m", "mbpack", "verify", "--repo", str(tmp_path), "--run", "--python", sys.executable]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Jobs in the background of a script have SIGINT ignored, which the child would inherit.
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
     started = tmp_path / "started"
     for _ in range(600):
         if started.exists() and started.read_text():
