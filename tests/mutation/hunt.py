@@ -56,7 +56,9 @@ def rules_of(module: str) -> list[Rule]:
     own = [rule for rule in ALL_RULES if type(rule).__module__ == f"mbpack.rules.{name}"]
     if own:
         return own
-    importing = {p.stem for p in (SOURCES / "rules").glob("*.py") if re.search(rf"^from mbpack\.rules\.{name} import", p.read_text(), re.M)}
+    importing = {
+        p.stem for p in (SOURCES / "rules").glob("*.py") if re.search(rf"^from mbpack\.rules\.{name} import", p.read_text(), re.M)
+    }
     return [rule for rule in ALL_RULES if type(rule).__module__.rpartition(".")[2] in importing]
 
 
