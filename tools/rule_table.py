@@ -24,8 +24,8 @@ from tests.rules.examples import examine_case, examine_example
 
 from mbpack.facts.releases import RELEASES
 from mbpack.rules.base import Rule
+from mbpack.rules.catalogue import ALL_RULES
 from mbpack.rules.documentation import Page, page_of
-from mbpack.rules.registry import ALL_RULES
 
 CONSEQUENCES = ("rejected", "silent", "crash", "ignored", "waste", "note")
 NOT_JUDGED = "not judged by a file"

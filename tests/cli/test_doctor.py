@@ -12,7 +12,7 @@ import pytest
 
 from mbpack.config.run import Run
 from mbpack.rules.base import Finding
-from mbpack.rules.registry import BY_NAME
+from mbpack.rules.catalogue import BY_NAME
 from tests.cli.conftest import BROKEN, RIGHT, WASTEFUL, Call
 
 

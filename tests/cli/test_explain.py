@@ -15,8 +15,8 @@ from mbpack.report.columns import columns
 from mbpack.report.explain import page
 from mbpack.report.style import Style
 from mbpack.rules.base import Rule
+from mbpack.rules.catalogue import ALL_RULES
 from mbpack.rules.documentation import page_of
-from mbpack.rules.registry import ALL_RULES
 from tests.cli.conftest import Call
 
 

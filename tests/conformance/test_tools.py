@@ -92,7 +92,7 @@ def test_an_unknown_exception_has_none() -> None:
 
 
 def test_slugs_of_the_table_are_rules_of_mbpack() -> None:
-    from mbpack.rules.registry import ALL_RULES
+    from mbpack.rules.catalogue import ALL_RULES
 
     known = {rule.slug for rule in ALL_RULES}
     claimed = {slug for check in classify.checks() for slug in check.slugs if classify.claimed(slug)}

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mbpack.rules.base import Rule
-from mbpack.rules.registry import ALL_RULES
+from mbpack.rules.catalogue import ALL_RULES
 from tests.rules import neighbours
 from tests.rules.choose_neighbours import bases, candidates
 from tests.rules.neighbours import FOLDER, Answer, Example, answer_to

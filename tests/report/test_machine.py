@@ -17,7 +17,7 @@ from mbpack.engine.derived import names
 from mbpack.report.columns import printable
 from mbpack.report.json import plain
 from mbpack.report.json import render as render_json
-from mbpack.rules.registry import BY_NAME
+from mbpack.rules.catalogue import BY_NAME
 from tests.cli.conftest import BROKEN, RIGHT
 
 SEVERITIES = {"error", "warning", "info"}

@@ -29,8 +29,8 @@ from mbpack.config.context import ContextError
 from mbpack.config.settings import ABSENT, Settings, Unknown
 from mbpack.facts.keys import path_in
 from mbpack.rules.base import Rule
+from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from mbpack.rules.documentation import page_of
-from mbpack.rules.registry import ALL_RULES, BY_NAME
 from tests.rules.found import in_text
 from tests.rules.neighbours import FOLDER, Answer, Example, read, run_of, write
 from tests.rules.test_cases import FILES as CASE_FILES

@@ -27,7 +27,7 @@ from mbpack.config.document import parse
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.report.json import plain
 from mbpack.rules.base import Finding, Rule
-from mbpack.rules.registry import BY_NAME
+from mbpack.rules.catalogue import BY_NAME
 from tests.rules.found import evidence_of
 
 FOLDER = Path(__file__).parents[1] / "data" / "neighbours"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mbpack.rules.base import Rule
+from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from mbpack.rules.documentation import Page, page_of
-from mbpack.rules.registry import ALL_RULES, BY_NAME
 from tests.conftest import load_cases, slugs
 from tests.rules.examples import examine_example
 

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from mbpack.rules.catalogue import BY_NAME
 from mbpack.rules.documentation import page_of
-from mbpack.rules.registry import BY_NAME
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 

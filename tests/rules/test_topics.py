@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mbpack.engine.check import Selection
-from mbpack.rules.registry import ALL_RULES
+from mbpack.rules.catalogue import ALL_RULES
 
 
 def test_a_topic_selects_the_rules_whose_slugs_begin_with_it() -> None:

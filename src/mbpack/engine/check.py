@@ -15,7 +15,7 @@ from mbpack.engine.suppress import apply_ignores
 from mbpack.facts.order import position
 from mbpack.rules.base import Finding, Rule
 from mbpack.rules.internal import INTERNAL
-from mbpack.rules.registry import ALL_RULES, BY_NAME, rules_for
+from mbpack.rules.registry import rules_for
 
 #: Needs that only the machine that trains can meet; they never decide a verdict.
 ENVIRONMENT = frozenset({"filesystem", "hardware", "environment", "libraries", "data", "nodes", "step"})
@@ -46,7 +46,12 @@ def check_names(selection: Selection) -> None:
     Raises:
         ContextError: with the name and close ones.
     """
-    for name in (*selection.select, *selection.ignore):
+    names = (*selection.select, *selection.ignore)
+    if not names:
+        return
+    from mbpack.rules.catalogue import ALL_RULES, BY_NAME
+
+    for name in names:
         if not any(_names(rule, name) for rule in ALL_RULES):
             from difflib import get_close_matches
 
@@ -85,7 +90,7 @@ def check(run: Run, result: Result, selection: Selection | None = None, problems
 def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked]]:
     findings: list[Finding] = []
     not_checked: list[NotChecked] = []
-    for rule in rules_for(run.release):
+    for rule in rules_for(run.settings):
         try:
             for finding in rule.check(run):
                 findings.append(finding)

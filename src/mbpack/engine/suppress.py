@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from mbpack.config.run import Run
 from mbpack.rules.base import Finding
 from mbpack.rules.internal import NO_REASON, UNUSED
-from mbpack.rules.registry import BY_NAME
 
 
 def apply_ignores(run: Run, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
@@ -18,6 +17,8 @@ def apply_ignores(run: Run, findings: Sequence[Finding]) -> tuple[list[Finding],
     ignores = run.context.ignores
     if not ignores:
         return list(findings), 0
+    from mbpack.rules.catalogue import BY_NAME
+
     hidden: set[int] = set()
     extra: list[Finding] = []
     document = run.settings.layers[0].document if run.settings.layers else None

@@ -13,8 +13,8 @@ from mbpack.facts.schema import releases_with
 from mbpack.report import explain_more as more
 from mbpack.report.style import Style
 from mbpack.rules.base import Rule
+from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from mbpack.rules.documentation import page_of
-from mbpack.rules.registry import ALL_RULES, BY_NAME
 
 
 class UnknownTopicError(ValueError):

@@ -14,8 +14,8 @@ from mbpack.facts.releases import DEFAULT, RELEASES, Release
 from mbpack.facts.schema import NO_DEFAULT, Opaque, classes_with, schema
 from mbpack.report.style import Style
 from mbpack.rules.base import Rule
+from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from mbpack.rules.documentation import page_of
-from mbpack.rules.registry import ALL_RULES, BY_NAME
 
 _SAID = {families.OK: "works", families.OPTED_OUT: "not offered", families.REFUSED: "refused"}
 

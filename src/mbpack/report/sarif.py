@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from mbpack import __version__
 from mbpack.report.json import dumps
+from mbpack.rules.catalogue import BY_NAME
 from mbpack.rules.documentation import page_of
-from mbpack.rules.registry import BY_NAME
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -81,7 +81,7 @@ def help_text(question: Question, draft: Draft, width: int) -> list[str]:
     """What the help key shows: why it is asked, and what `mbpack explain` has about it, its other rules by name."""
     from mbpack.report.explain import page
     from mbpack.report.style import Style
-    from mbpack.rules.registry import BY_NAME
+    from mbpack.rules.catalogue import BY_NAME
 
     style = Style(width=width - 2)
     topics = question.topics(draft)
