@@ -117,8 +117,23 @@ _END = (
     "moe/flex-gpu",
 )
 _SCHEDULE = ("sched/steps@compat", "sched/steps")
-_FSDP_LATE = ("fsdp/per-token", "fsdp/ckpt")
-_CHECKPOINT = ("ckpt/hf-export@source", "fsdp/ckpt@format", "fsdp/async-save@format", "dist/gloo", "dist/gloo@format")
+_FSDP_R03 = ("fsdp/limits@torch", "fsdp/per-token", "fsdp/limits@mapping", "fsdp/ckpt")
+_FSDP_LATE = (
+    "fsdp/limits@torch",
+    "fsdp/per-token",
+    "fsdp/ckpt",
+    "fsdp/limits@connections",
+    "fsdp/limits",
+    "fsdp/limits@mapping",
+)
+_CHECKPOINT = (
+    "ckpt/hf-export@source",
+    "fsdp/ckpt@format",
+    "fsdp/limits@format",
+    "fsdp/async-save@format",
+    "dist/gloo",
+    "dist/gloo@format",
+)
 
 _R03 = (
     *_START,
@@ -162,7 +177,7 @@ _R05 = (
     "batch/eval-batch-missing",
     "gbs/eval-divisible@zero",
     "gbs/eval-divisible",
-    *_FSDP_LATE,
+    *_FSDP_R03,
     "prec/mxfp8-reuse",
     "attn/deterministic",
     "prec/bf16-and-fp16@optimizer",

@@ -239,6 +239,15 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "profiling.profile_step_start",
         "profiling.profile_step_end",
     ),
+    "fsdp_limits": (
+        "dist.use_megatron_fsdp",
+        "ddp.use_megatron_fsdp",
+        "dist.use_torch_fsdp2",
+        "dist.use_tp_pp_dp_mapping",
+        "ddp.fsdp_manual_registration",
+        "train.check_weight_hash_across_dp_replicas_interval",
+        "env_vars.CUDA_DEVICE_MAX_CONNECTIONS",
+    ),
     "schedule_modes": (
         "train.rampup_batch_size",
         "train.train_samples",
