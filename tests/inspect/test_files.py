@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +209,16 @@ class TestResolving:
             "c.parquet",
             "b.parquet",
         ]
+
+
+def test_npy_that_asks_for_more_memory_than_its_objects_need(tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", np.array(ROWS, dtype=object), allow_pickle=True)
+    data = (tmp_path / "p.npy").read_bytes()
+    remembered = pickle.NONE + pickle.LONG_BINPUT + (1 << 26).to_bytes(4, "little") + pickle.POP  # a table of 1 GB
+    start = data.index(pickle.PROTO) + 2
+    (tmp_path / "p.npy").write_bytes(data[:start] + remembered + data[start:])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    packs = look_at(str(tmp_path / "p.npy"), full=True)
+    assert packs is not None
+    assert packs.shards[0].problem
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10

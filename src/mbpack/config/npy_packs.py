@@ -7,10 +7,17 @@ numbers; what it says about arrays is kept as data and read as such afterwards.
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import re
 import tokenize
 from typing import Any
+
+from mbpack.config.memory import at_most
+
+#: What the objects of a file may take, bytes: an integer takes two to five in the file, and 36 in a list. A damaged pickle may
+#: ask for a table of 64 GB.
+_MEMORY, _MEMORY_PER_BYTE = 128 << 20, 64
 
 #: What reading a header raises that is damaged: it is evaluated as a Python literal.
 _DAMAGED = (ValueError, EOFError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError)
@@ -97,7 +104,7 @@ def read_rows(path: str) -> list[Any]:
         OSError: the file cannot be opened.
         ImportError: numpy is not installed.
     """
-    with open(path, "rb") as stream:
+    with open(path, "rb") as stream, at_most(_MEMORY + _MEMORY_PER_BYTE * os.stat(path).st_size):
         skip_header(stream)
         try:
             found = _Plain(stream).load()
