@@ -27,7 +27,7 @@ MAX_PROBLEMS: Final = 50
 """Most problems of one document that are kept, of each kind: fatal ones and notes."""
 
 _COMMENT: Final = re.compile(r"^[ \t]*(#.*)$", re.MULTILINE)
-_TRAILING: Final = re.compile(r"^[ \t]*[^#\s].*?[ \t](#[ \t]*mbpack[ \t]*:.*)$", re.MULTILINE)
+_TRAILING: Final = re.compile(r"[ \t](#[ \t]*mbpack[ \t]*:.*)$", re.MULTILINE)
 _OTHER_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
     (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
@@ -95,6 +95,9 @@ class Document(Struct):
         line, counted = 1, 0
         for match in _TRAILING.finditer(self.text):
             start = match.start(1)
+            before = self.text[self.text.rfind("\n", 0, start) + 1 : start].lstrip(" \t")[:1]
+            if before in ("", "#") or before.isspace():
+                continue  # a line that is a comment
             line += self.text.count("\n", counted, start)
             counted = start
             if strings is None:

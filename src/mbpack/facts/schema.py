@@ -247,19 +247,18 @@ class Schema:
         return found
 
     @functools.cached_property
+    def _mixed_precisions(self) -> Mapping[str, Mapping[str, Any]]:
+        common = {k: f.default for k, f in (self.fields("MixedPrecisionConfig") or {}).items()}
+        return {name: {**common, **sets} for name, sets in self._meta("mixed_precision").items()}
+
+    @property
     def mixed_precision_names(self) -> Collection[str]:
         """The names `mixed_precision` accepts."""
-        names: Mapping[str, Any] = self._meta("mixed_precision")
-        return names.keys()
+        return self._mixed_precisions.keys()
 
     def mixed_precision(self, name: str) -> Mapping[str, Any] | None:
         """Every field of the mixed-precision object that `name` stands for; None when the release lacks the name."""
-        sets = self._meta("mixed_precision").get(name)
-        if sets is None:
-            return None
-        values = {k: f.default for k, f in (self.fields("MixedPrecisionConfig") or {}).items()}
-        values.update(sets)
-        return values
+        return self._mixed_precisions.get(name)
 
 
 @functools.cache
