@@ -29,10 +29,10 @@ MAX_BRACKETS: Final = 200
 _OPERATIONS: Final = {"": "set", "+": "add", "++": "force", "~": "delete"}
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
 _REFERENCE: Final = rf"\$\{{{_NAME}(?:\.{_NAME})*(?::{_NAME})?\}}"
-_USUAL: Final = re.compile(
+_USUAL: Final = (
     rf"(?P<sign>\+\+|\+|)(?P<key>{_NAME}(?:\.(?:{_NAME}|0|[1-9][0-9]*))*)="
     rf"(?P<value>|(?:[A-Za-z0-9_./+-]|{_REFERENCE})(?:[A-Za-z0-9_./:+-]|{_REFERENCE})*)"
-)
+)  # compiled with the first argument: that takes longer than to check a file
 _SIGN: Final = re.compile(r"\+\+|\+|~|")
 
 
@@ -71,7 +71,7 @@ def parse_overrides(args: Sequence[str]) -> list[Override | OverrideProblem]:
 
 
 def _parse(text: str, index: int) -> Override | OverrideProblem:
-    usual = _USUAL.fullmatch(text)
+    usual = re.fullmatch(_USUAL, text)
     if usual is None:
         return _parse_with_hydra(text, index)
     written = usual["value"]
