@@ -210,7 +210,7 @@ class TeTailPadding(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if cp_size(run) <= 1 or P2P not in comm_types(run) or not run.packed:
             return
-        multiple = run.maybe(PAD_MULT, 1) if run.offline else 1
+        multiple = run.maybe(PAD_MULT) if run.offline else None
         apart = isinstance(multiple, int) and multiple > 1
         yield self.finding(
             run,

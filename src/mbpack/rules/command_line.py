@@ -48,7 +48,7 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
             return "null"
         below = (held, _base(run, owner, None))  # the file's mapping is merged into the recipe's
         return "exists" if any(isinstance(one, Mapping) and key[-1] in one for one in below) else "free"
-    if len(key) > 2 and (_existing(run, key[:-1]) == "missing" or _is_foreign(run, key[:-1])):
+    if _existing(run, key[:-1]) == "missing" or _is_foreign(run, key[:-1]):
         return "missing"
     if len(key) == 2 and _is_null_section(run, owner):
         return "null"
@@ -56,8 +56,6 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         return "missing"  # a mapping of the file over null: it has its own keys and no others
     cls = settings.class_at(_canonical(run, owner))
     if cls is None:
-        if key[0] not in settings.schema.sections:
-            return "missing"
         if not settings.base_known and key[0] in ("model", "dataset"):
             schema = settings.schema
             known = schema.any_model_fields() if key[0] == "model" else schema.any_dataset_fields()

@@ -179,8 +179,7 @@ class NativeMtp(Rule):
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
-        layers = run.number(MTP)
-        if layers and layers > 0 and run.energon_packing:
+        if (run.number(MTP) or 0) > 0 and run.energon_packing:
             yield self.finding(
                 run,
                 DERIVED,

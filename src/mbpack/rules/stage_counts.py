@@ -185,7 +185,7 @@ class StageCounts(RejectingRule):
     @staticmethod
     def _other_extras(run: Run, layers: int | float, pp: int, vpp: int | None) -> Fix:
         """The nearest choice of what counts with which the split works out."""
-        for chosen in ((True, True), (True, False), (False, True), (False, False)):
+        for chosen in ((True, True), (True, False), (False, False)):
             if counted(layers + sum(chosen), pp, vpp) is None:
                 title = words(f"{name_of(key)}: {str(value).lower()}" for key, value in zip(COUNTS, chosen, strict=True))
                 return Fix(title, set_to(run, *zip(COUNTS, chosen, strict=True)))

@@ -50,7 +50,7 @@ class Bubble(Rule):
         if pp <= 1:
             return
         count, vpp = run.microbatches.value, run.maybe(VPP)
-        share = formulas.bubble_share(pp, count, vpp if isinstance(vpp, int) and vpp > 0 else 1)
+        share = formulas.bubble_share(pp, count, vpp if isinstance(vpp, int) else 1)
         if count >= pp or share.value <= self.LIMIT:
             return
         yield self.finding(

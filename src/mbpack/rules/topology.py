@@ -218,7 +218,7 @@ class SpWithoutTp(RejectingRule):
         fix = Fix("sequence_parallel: false", set_to(run, (SP, False)), safe=True)
         if run.release <= R03:
             yield self.finding(run, REJECTED, SP, "sequence_parallel needs tensor parallel above 1", related=(TP,), fix=fix)
-        elif run.wrote(SP) and run.release >= R04:
+        elif run.wrote(SP):
             yield self.finding(run, DERIVED, SP, "sequence_parallel is switched off at tensor parallel 1", related=(TP,), fix=fix)
 
 
@@ -255,9 +255,7 @@ class HeadsDivisible(RejectingRule):
                 related=("model.hidden_size",),
                 fix=Fix("num_attention_heads, and the other sizes of the model"),
             )
-        if tp == 1:
-            return
-        if heads is not None and tp > 0 and heads % tp:
+        if tp > 1 and heads is not None and heads % tp:
             yield self.finding(
                 run,
                 REJECTED,

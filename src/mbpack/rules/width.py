@@ -253,9 +253,9 @@ class Fp8Width(Rule):
         if offline and fixed_width(run):
             yield from self._fixed(run, needed, fp8.key)
             return
-        own = pad_multiple(run) if offline else needed_multiple(run).value
+        own = (pad_multiple(run) if offline else needed_multiple(run).value) or 0
         rounding = count(run, "dataset.dataset_kwargs.pad_seq_length_to_mult") or ROW_ROUNDING if offline else own
-        if not own or not rounding or own < 1 or rounding < 1 or dynamic_width_aligned(rounding, own, needed.value):
+        if own < 1 or rounding < 1 or dynamic_width_aligned(rounding, own, needed.value):
             return
         yield self.finding(
             run,
