@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.releases import R04, R06
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.environment import variable
 
 #: An algorithm of NCCL that deterministic mode accepts on any machine.
 RING = Edit("set", "env_vars.NCCL_ALGO", "Ring")
@@ -65,7 +65,7 @@ class Deterministic(RejectingRule):
                 related=(key,),
                 fix=Fix("cross_entropy_loss_fusion: false", set_to(run, (fusion, False)), safe=True),
             )
-        algorithm = self._algorithm(run)
+        algorithm = variable(run, "NCCL_ALGO")
         if algorithm is None:
             yield self.finding(
                 run,
@@ -87,16 +87,6 @@ class Deterministic(RejectingRule):
                 f"one of {words(self.CHOICES, 'or')}",
                 () if held else (RING,),
             )
-
-    @staticmethod
-    def _algorithm(run: Run) -> Any:
-        """NCCL_ALGO as the process will see it: the environment, else ``env_vars`` of the configuration (0.6 and later)."""
-        if run.settings.environ and "NCCL_ALGO" in run.settings.environ:
-            return run.settings.environ["NCCL_ALGO"]
-        if run.release < R06 or run.value("env_vars") is None:
-            return None
-        held = run.settings.mapping("env_vars").get("NCCL_ALGO")
-        return held.value if held is not None else None
 
     def _refuse(self, run: Run, key: str, message: str, fix: str, edits: tuple[Edit, ...]) -> Finding:
         return self.finding(run, REJECTED, key, message, related=("model.deterministic_mode",), fix=Fix(fix, edits))
