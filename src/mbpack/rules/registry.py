@@ -153,6 +153,31 @@ ALWAYS = (
 #: Modules about settings that few configurations write, each with the canonical keys that bring its findings about. A recipe and
 #: class defaults alone start, so the module is asked, and imported, only where one of these is written.
 WATCHED: dict[str, tuple[str, ...]] = {
+    "attention_switches": (
+        "model.no_rope_freq",
+        "model.flash_decode",
+        "model.num_layers",
+        "model.batch_invariant_mode",
+        "model.flash_attention_version",
+        "model.fused_single_qkv_rope",
+        "model.attention_output_gate",
+    ),
+    "latent_attention": (
+        "model.multi_latent_attention",
+        "model.rotary_interleaved",
+        "model.attention_output_gate",
+        "model.apply_rope_fusion",
+        "model.rope_type",
+        "model.cache_mla_latents",
+    ),
+    "variant_fields": (
+        "model.experimental_attention_variant",
+        "model.linear_attention_freq",
+        "model.dsa_kernel_backend",
+        "model.add_bias_linear",
+        "model.dsa_indexer_topk_freq",
+        "model.dsa_indexer_skip_topk_offset",
+    ),
     "activation_offload": ("model.fine_grained_activation_offloading",),
     "checkpoints": (
         "checkpoint.ckpt_step",
