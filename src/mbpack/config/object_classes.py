@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mbpack.config.answers import Layer
 from mbpack.config.document import MISSING, Item
+from mbpack.facts.classes import DatasetKind, dataset_kind
 from mbpack.facts.keys import SPECS, SPECS_CLASS
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.schema import NO_DEFAULT, Schema
@@ -55,11 +56,14 @@ class ObjectClasses:
         """Whether an override's ``_target_`` can be made: every required field is written or a field of the recipe's class.
 
         Upstream merges the recipe's fields into the mapping first; when the constructor still lacks one, the mapping is
-        applied like a plain one and the recipe's class stays.
+        applied like a plain one and the recipe's class stays. The classes of pretraining data hand every field on to a
+        constructor that refuses those it does not know, and some that the recipe's object holds are no arguments at all.
         """
         if self.complete or self.recipe is None or parts != ("dataset",) or cls == self.recipe.dataset_class:
             return True
         base = self.schema.fields(self.recipe.dataset_class or "") or {}
+        if base and dataset_kind(cls) is DatasetKind.PRETRAIN:
+            return False
         for name, field in (self.schema.fields(cls) or {}).items():
             if field.default is NO_DEFAULT and field.init and name not in base:
                 if not any(walk(layer.root, (*parts, name)) for layer in self.layers):

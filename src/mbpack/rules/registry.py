@@ -170,6 +170,17 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.rope_type",
         "model.cache_mla_latents",
     ),
+    "pretraining_data": (
+        "dataset.blend",
+        "dataset.blend_per_split",
+        "dataset.data_path",
+        "dataset.fast_cache_load",
+        "dataset.defer_npy_index_mmap",
+        "dataset.reset_position_ids",
+        "dataset.reset_attention_mask",
+        "dataset.eod_mask_loss",
+        "dataset.random_seed",
+    ),
     "variant_fields": (
         "model.experimental_attention_variant",
         "model.linear_attention_freq",

@@ -26,3 +26,24 @@ def fsdp_limits(d: Draft) -> None:
         d.config["env_vars"] = {"CUDA_DEVICE_MAX_CONNECTIONS": pick(d, 1, "1", 8, True)}
     if d.rng.random() < 0.3:
         d.section("checkpoint").update(save=pick(d, "/data/out", None), ckpt_format=pick(d, "torch_dist", "fsdp_dtensor"))
+
+
+@violation(lambda d: d.data_kind == "pretrain")
+def pretraining_data(d: Draft) -> None:
+    if d.rng.random() < 0.2:
+        d.dataset["_target_"] = "megatron.bridge.training.config.MockGPTDatasetConfig"
+        d.dataset.setdefault("seq_length", d.dataset.pop("sequence_length", d.seq))
+    pairs = ([["/data/a", "/data/b"], [0.5, 0.5]], [["/data/a"], None], [["/data/a", "/data/b"], [1]], ["/data/a"], [])
+    choices = {
+        "blend": (*pairs, None),
+        "blend_per_split": ([pick(d, *pairs, None) for _ in range(pick(d, 2, 3, 3))], [], None),
+        "split": ("99,1,0", "1", "1,1,1,1", None, 100),
+        "fast_cache_load": (True, False),
+        "defer_npy_index_mmap": (True, False),
+        "path_to_cache": ("/data/cache", None),
+        **dict.fromkeys(("reset_position_ids", "reset_attention_mask", "eod_mask_loss"), (True, False, None)),
+    }
+    if d.names.minor > 3:
+        choices["data_path"] = ("/data/a", "0.3 /data/a 0.7 /data/b", [1, "/data/a"], [], ["/data/a", "/data/b", 1, "/c"], None)
+    for key in d.rng.sample(sorted(choices), pick(d, 1, 2, 3)):
+        d.dataset[key] = pick(d, *choices[key])
