@@ -149,8 +149,8 @@ class StageCounts(RejectingRule):
 
     @staticmethod
     def _key(run: Run, fault: Fault, split: Split) -> str:
-        if fault in (Fault.FIRST_EMPTY, Fault.LAST_EMPTY):
-            return FIRST if fault is Fault.FIRST_EMPTY else LAST
+        if fault is Fault.LAST_EMPTY:
+            return LAST
         if fault in (Fault.FIRST_VIRTUAL, Fault.LAST_VIRTUAL):
             return _blame(run, FIRST if fault is Fault.FIRST_VIRTUAL else LAST, VPP)
         ends = [key for key, count in ((FIRST, split.first), (LAST, split.last)) if count is not None]
