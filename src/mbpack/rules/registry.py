@@ -153,6 +153,22 @@ ALWAYS = (
 #: Modules about settings that few configurations write, each with the canonical keys that bring its findings about. A recipe and
 #: class defaults alone start, so the module is asked, and imported, only where one of these is written.
 WATCHED: dict[str, tuple[str, ...]] = {
+    "adapters": (
+        "peft.dropout_position",
+        "peft.target_modules",
+    ),
+    "checkpoint_files": (
+        "checkpoint.async_strategy",
+        "checkpoint.verify_integrity",
+    ),
+    "inference_layers": (
+        "model.transformer_impl",
+        "model.inference_fuse_tp_communication",
+        "model.inference_disable_triton_nvls_kernels",
+    ),
+    "modelopt": ("model.restore_modelopt_state",),
+    "paged_stash": ("model.moe_paged_stash", "model.moe_single_grouped_weight", "model.moe_single_grouped_bias"),
+    "graph_switches": ("model.enable_cuda_graph", "model.external_cuda_graph", "model.inference_cuda_graph_scope"),
     "attention_switches": (
         "model.no_rope_freq",
         "model.flash_decode",
@@ -170,6 +186,44 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.rope_type",
         "model.cache_mla_latents",
     ),
+    "variant_fields": (
+        "model.experimental_attention_variant",
+        "model.linear_attention_freq",
+        "model.dsa_kernel_backend",
+        "model.add_bias_linear",
+        "model.dsa_indexer_topk_freq",
+        "model.dsa_indexer_skip_topk_offset",
+    ),
+    "fp8_fields": (
+        "mixed_precision",
+        "model.fp8",
+        "model.fp8_recipe",
+        "model.fp8_param",
+        "model.fp8_output_proj",
+        "model.fp8_quantizer_factory",
+        "model.fp4",
+        "model.fp4_recipe",
+        "model.fp4_param",
+        "model.fp4_quantizer_factory",
+    ),
+    "bf16_layers": (
+        "mixed_precision",
+        "model.fp8",
+        "model.fp8_recipe",
+        "model.first_last_layers_bf16",
+        "model.num_layers_at_start_in_bf16",
+        "model.num_layers_at_end_in_bf16",
+        "model.num_layers",
+        "model.pipeline_model_parallel_size",
+        "model.hybrid_override_pattern",
+        "model.hybrid_layer_pattern",
+    ),
+    "model_bases": (
+        "model.use_mup",
+        "model.mamba_chunk_size",
+        "model.hidden_size",
+        "model.init_method_std",
+    ),
     "pretraining_data": (
         "dataset.blend",
         "dataset.blend_per_split",
@@ -181,15 +235,22 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "dataset.eod_mask_loss",
         "dataset.random_seed",
     ),
-    "variant_fields": (
-        "model.experimental_attention_variant",
-        "model.linear_attention_freq",
-        "model.dsa_kernel_backend",
-        "model.add_bias_linear",
-        "model.dsa_indexer_topk_freq",
-        "model.dsa_indexer_skip_topk_offset",
+    "tokenizer_kwargs": (
+        "tokenizer.hf_tokenizer_kwargs",
+        "tokenizer.sp_tokenizer_kwargs",
     ),
     "activation_offload": ("model.fine_grained_activation_offloading",),
+    "activations": (
+        "model.activation_func",
+        "model.bias_activation_fusion",
+        "model.gated_linear_unit",
+        "model.add_bias_linear",
+        "model.glu_linear_offset",
+        "model.use_te_activation_func",
+        "model.activation_func_fp8_input_store",
+        "model.fused_residual_rmsnorm",
+        "model.normalization",
+    ),
     "checkpoints": (
         "checkpoint.ckpt_step",
         "checkpoint.load_main_params_from_ckpt",
@@ -231,6 +292,15 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.moe_hybridep_num_sms",
         "model.moe_expert_rank_capacity_factor",
         "model.use_transformer_engine_op_fuser",
+    ),
+    "fsdp_limits": (
+        "dist.use_megatron_fsdp",
+        "ddp.use_megatron_fsdp",
+        "dist.use_torch_fsdp2",
+        "dist.use_tp_pp_dp_mapping",
+        "ddp.fsdp_manual_registration",
+        "train.check_weight_hash_across_dp_replicas_interval",
+        "env_vars.CUDA_DEVICE_MAX_CONNECTIONS",
     ),
     "recompute_modules": (
         "mixed_precision",
@@ -275,14 +345,10 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "profiling.profile_step_start",
         "profiling.profile_step_end",
     ),
-    "fsdp_limits": (
-        "dist.use_megatron_fsdp",
-        "ddp.use_megatron_fsdp",
-        "dist.use_torch_fsdp2",
-        "dist.use_tp_pp_dp_mapping",
-        "ddp.fsdp_manual_registration",
-        "train.check_weight_hash_across_dp_replicas_interval",
-        "env_vars.CUDA_DEVICE_MAX_CONNECTIONS",
+    "stragglers": ("nvrx_straggler.enabled",),
+    "weight_shards": (
+        "model.tensor_parallel_num_weight_shards",
+        "model.expert_tensor_parallel_num_weight_shards",
     ),
     "schedule_modes": (
         "train.rampup_batch_size",
