@@ -16,6 +16,8 @@ SCOPE, MODULES, IMPL = "model.cuda_graph_scope", "model.cuda_graph_modules", "mo
 
 #: Capture scopes that Megatron-Core knows (0.16 to 0.20); anything else is a KeyError.
 MODULE_NAMES = frozenset({"attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba"})
+#: Former switches, and the implementation that each stands for.
+OLD_SWITCHES = {"model.enable_cuda_graph": "local", "model.external_cuda_graph": "transformer_engine"}
 LEGACY_NAMES = frozenset({"full_iteration", "full_iteration_inference"})
 
 
@@ -65,19 +67,29 @@ def _name(item: Any) -> str:
     return str(item).rpartition(".")[2]
 
 
+def graph_impl(run: Run) -> Any:
+    """The implementation that Megatron-Core is left with once a former switch, which no recipe sets, has named it."""
+    impl = run.value(IMPL, "none")
+    if impl == "none":
+        for key, meant in OLD_SWITCHES.items():
+            if run.wrote(key) and run.flag(key):
+                impl = meant
+    return impl
+
+
 def read_graphs(run: Run) -> Graphs:
     """Read the graph settings of a run; raises Unknown where one of the keys is unknown."""
-    impl = run.value(IMPL, "none")
+    impl, meant = run.value(IMPL, "none"), graph_impl(run)
     scope = run.value(SCOPE)
     if run.release < R05:
         names = scope_names(scope)
         cleaned = tuple(name for name in names if name != "full")
         full = impl == "local" and "full_iteration" in cleaned
-        return Graphs(impl, scope, None, cleaned, cleaned, full, impl, SCOPE)
+        return Graphs(impl, scope, None, cleaned, cleaned, full, meant, SCOPE)
     raw_modules = run.value(MODULES)
     key = SCOPE if scope is not None else MODULES
     if impl == "none" and run.release >= R06:
-        return Graphs(impl, scope, raw_modules, (), (), False, impl, key)
+        return Graphs(impl, scope, raw_modules, (), (), False, meant, key)
     scope_list, module_list = scope_names(scope), scope_names(raw_modules)
     if run.release >= R06:
         named = tuple(dict.fromkeys((*module_list, *scope_list)))
@@ -88,6 +100,6 @@ def read_graphs(run: Run) -> Graphs:
     named = tuple(name for name in named if name not in LEGACY_NAMES and name != "full")
     full = impl == "full_iteration" or (impl == "local" and legacy)
     held = scope_list if scope is not None else module_list
-    core_impl = "full_iteration" if "full_iteration" in held else impl
+    core_impl = "full_iteration" if "full_iteration" in held else meant
     modules = tuple(name for name in held if name not in LEGACY_NAMES and name != "full")
     return Graphs(impl, scope, raw_modules, modules, named, full, core_impl, key)

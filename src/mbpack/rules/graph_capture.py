@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.graphs import IMPL, MODULES, SCOPE, scope_names
+from mbpack.config.graphs import IMPL, MODULES, SCOPE, graph_impl, scope_names
 from mbpack.config.in_effect import IN_BATCH, in_batch_fixed, packs_in_batch
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R04, R05, R07
@@ -186,7 +186,7 @@ class NoneClearsScope(Rule):
         for key in (SCOPE, MODULES):
             if key == MODULES and run.release < R05:
                 continue
-            if not run.wrote(key) or not scope_names(run.value(key)) or run.value(IMPL, "none") != "none":
+            if not run.wrote(key) or not scope_names(run.value(key)) or graph_impl(run) != "none":
                 continue
             yield self.finding(
                 run,

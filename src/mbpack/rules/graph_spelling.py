@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULES, SCOPE, scope_names
+from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULES, SCOPE, graph_impl, scope_names
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
@@ -79,7 +79,7 @@ class FullIterationSpelling(RejectingRule):
     code, slug = "GRA106", "graph/full-iteration-spelling"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        impl = run.value(IMPL, "none")
+        impl = graph_impl(run)
         old = run.release < R05
         allowed = ("none", "transformer_engine", "local") + (() if old else ("full_iteration",))
         if impl not in allowed:
@@ -107,7 +107,7 @@ class FullIterationSpelling(RejectingRule):
                 )
             return
         legacy = [n for n in scope_names(graphs.scope if graphs.scope is not None else graphs.raw_modules) if n in LEGACY_NAMES]
-        if legacy and not (impl == "none" and run.release >= R06):
+        if legacy and not (graphs.impl == "none" and run.release >= R06):
             clash = impl == "transformer_engine" or (legacy[0] == "full_iteration_inference" and impl == "full_iteration")
             if clash or len(set(legacy)) > 1:
                 yield self.finding(
@@ -127,6 +127,7 @@ class FullIterationSpelling(RejectingRule):
                 f"full-iteration graphs take no modules, found {words(graphs.modules)}",
                 related=(IMPL,),
                 fix=Fix(f"{graphs.key.rpartition('.')[2]}: null", set_to(run, (graphs.key, None)), safe=True),
+                station=f"{self.slug}@modules",
             )
 
 
