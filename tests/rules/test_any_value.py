@@ -17,12 +17,18 @@ from mbpack.config.document import parse
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts.sections import SECTION_NAMES
 from mbpack.rules import (
+    activations,
+    attention_switches,
+    bf16_layers,
     checkpoints,
     ddp_buckets,
     expert_overlap,
     expert_shapes,
+    fp8_fields,
     hf_sources,
     hybrid_layers,
+    latent_attention,
+    model_bases,
     nested_objects,
     optimizer_precision,
     pipeline,
@@ -35,9 +41,13 @@ from mbpack.rules import (
     stage_counts,
     stage_layout,
     stages,
+    tokenizer_kwargs,
+    variant_fields,
 )
 
 MODULES: tuple[ModuleType, ...] = (
+    *(activations, bf16_layers, fp8_fields, model_bases, tokenizer_kwargs),
+    *(attention_switches, latent_attention, variant_fields),
     *(checkpoints, ddp_buckets, expert_overlap, expert_shapes, hf_sources, hybrid_layers, nested_objects, optimizer_precision),
     *(
         pipeline,
@@ -65,6 +75,10 @@ NAMED = sorted(
 SOURCE = ("dataset_name", "path_or_dataset", "split", "subset", "schema_adapter", "load_kwargs", "adapter_kwargs", "_target_")
 KEYS = (
     *NAMED,
+    *(f"{section}.{name}" for section in ("model", "mixed_precision") for name in ("fp8", "fp8_recipe", "fp4", "fp4_recipe")),
+    *(f"model.{name}" for name in ("fp8_param", "fp4_param", "fp8_output_proj", "first_last_layers_bf16")),
+    *(f"model.num_layers_at_{end}_in_bf16" for end in ("start", "end")),
+    *("tokenizer.hf_tokenizer_kwargs", "tokenizer.sp_tokenizer_kwargs", "mixed_precision.fp8_param_gather"),
     *(f"dataset.{source}.{name}" for source in ("source", "test_source", "hf_dataset") for name in SOURCE),
     *(f"dataset.{name}" for name in ("source", "hf_dataset", "preprocessing", "task_encoder", "hf_processor_path", "do_test")),
     *("dataset._target_", "dataset.offline_packing_specs", "dataset.source.load_kwargs.data_files", "comm_overlap"),

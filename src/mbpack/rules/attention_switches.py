@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Object, Unknown
+from mbpack.config.settings import Object, Origin, Unknown
 from mbpack.facts.attention import FLASH_VERSIONS, INVARIANT_VERSIONS
 from mbpack.facts.releases import R06
+from mbpack.facts.schema import Opaque
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 from mbpack.rules.stage_counts import LAYERS, layers_of, need_layers
 from mbpack.rules.stated import stated, touched
@@ -159,13 +160,23 @@ class BatchInvariant(RejectingRule):
 
 
 def _is_flash(run: Run) -> bool:
-    """Whether the attention backend is the enum's member ``flash``, by its number or its name."""
-    value = run.value(BACKEND)
+    """Whether the attention backend is the enum's member ``flash``: the class's own, or written by its number or its name."""
+    setting = run.setting(BACKEND)
+    value = _class_default(run) if setting.origin is Origin.DEFAULT else setting.value
+    if isinstance(value, Opaque):
+        return value.text == f"<enum {ENUM}.flash>"
     if not isinstance(value, Object) or value.target is None:
         return False
     if value.call:
         return value.name == ENUM and value.args == (run.settings.schema.enums[ENUM]["flash"],)
     return value.target.endswith(f".{ENUM}.flash")
+
+
+def _class_default(run: Run) -> Any:
+    """The backend of the model's class; a class without one has none."""
+    schema, cls = run.settings.schema, run.model_class
+    field = (schema.fields(schema.transformer_class(cls) or cls) or {}).get(BACKEND.rpartition(".")[2])
+    return None if field is None else field.default
 
 
 class GatedRope(RejectingRule):
