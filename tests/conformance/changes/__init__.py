@@ -13,6 +13,7 @@ __all__ = [
     "extras",
     "graphs",
     "model",
+    "numbers",
     "parallel",
     "sections",
     "values",
