@@ -17,6 +17,7 @@ from mbpack.config.document import parse
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts.sections import SECTION_NAMES
 from mbpack.rules import (
+    activation_offload,
     activations,
     attention_switches,
     bf16_layers,
@@ -25,12 +26,15 @@ from mbpack.rules import (
     expert_overlap,
     expert_shapes,
     fp8_fields,
+    graph_switches,
     hf_sources,
     hybrid_layers,
+    inference_layers,
     latent_attention,
     model_bases,
     nested_objects,
     optimizer_precision,
+    paged_stash,
     pipeline,
     pipeline_comm,
     recompute,
@@ -46,6 +50,7 @@ from mbpack.rules import (
 )
 
 MODULES: tuple[ModuleType, ...] = (
+    *(activation_offload, graph_switches, inference_layers, paged_stash),
     *(activations, bf16_layers, fp8_fields, model_bases, tokenizer_kwargs),
     *(attention_switches, latent_attention, variant_fields),
     *(checkpoints, ddp_buckets, expert_overlap, expert_shapes, hf_sources, hybrid_layers, nested_objects, optimizer_precision),

@@ -1,6 +1,6 @@
 """Changes to a consistent configuration, by topic; importing the package fills the two tables."""
 
-from . import attention, batch, data, extras, graphs, model, numbers, parallel, sections, values
+from . import attention, batch, data, extras, graphs, memory, model, numbers, parallel, sections, values
 from .registry import ODDITIES, VIOLATIONS, apply
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "data",
     "extras",
     "graphs",
+    "memory",
     "model",
     "numbers",
     "parallel",
