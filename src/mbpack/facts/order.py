@@ -87,6 +87,7 @@ _MODEL = (
     "graph/inference-scope",
     "graph/full-iteration-spelling@modules",
     "graph/cpu-offload",
+    "graph/full-iteration-spelling@old",
     "graph/moe-scope-combinations",
     "graph/mlp-scope-needs-dense",
     "graph/moe-scope-combinations@padding",

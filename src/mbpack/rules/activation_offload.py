@@ -13,12 +13,11 @@ from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
 from mbpack.rules.environment import variable
 from mbpack.rules.lookup import overlap_key
-from mbpack.rules.recompute import recompute_modules
+from mbpack.rules.recompute import selective_modules
 from mbpack.rules.stated import stated, stated_number
 
 SWITCH, MODULES, CPU = "model.fine_grained_activation_offloading", "model.offload_modules", "model.cpu_offloading"
-GRANULARITY, RECOMPUTED, OLD_RECOMPUTE = "model.recompute_granularity", "model.recompute_modules", "model.moe_layer_recompute"
-FUSER = "model.use_transformer_engine_op_fuser"
+RECOMPUTED, FUSER = "model.recompute_modules", "model.use_transformer_engine_op_fuser"
 SMALLEST, FRACTION, DELTA = (
     f"model.{name}"
     for name in ("min_offloaded_tensor_size", "activation_offload_fraction", "delta_offload_bytes_across_pp_ranks")
@@ -97,7 +96,7 @@ class OffloadModules(RejectingRule):
         inside = [name for name in names if name in expert_steps(run.release)]
         if not inside:
             return
-        if self._recomputes_experts(run):
+        if "moe" in selective_modules(run):
             rest = [name for name in names if name not in inside]
             yield self._refuse(
                 run,
@@ -134,12 +133,6 @@ class OffloadModules(RejectingRule):
             kept = [name for name in names if name not in steps]
             why = "The fused product contains them."
             yield self._refuse(run, f"{FUSED} excludes {words(steps)}", why, self._only(run, kept), station="fused")
-
-    @staticmethod
-    def _recomputes_experts(run: Run) -> bool:
-        if stated(run, OLD_RECOMPUTE, False):
-            return True  # it asks for selective recompute of that module
-        return run.value(GRANULARITY) == "selective" and "moe" in (recompute_modules(run) or ())
 
     @staticmethod
     def _overlaps_nccl(run: Run) -> bool:

@@ -8,7 +8,7 @@ from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULE_NAMES
 from mbpack.config.run import Run
 from mbpack.facts.releases import R05, R06
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
-from mbpack.rules.recompute import recompute_modules
+from mbpack.rules.recompute import selective_modules
 
 
 class CpuOffload(RejectingRule):
@@ -190,7 +190,7 @@ class MoeScopeCombinations(RejectingRule):
     def _recompute(self, run: Run, names: set[str]) -> Iterator[Finding]:
         if run.graphs.core_impl != "transformer_engine" or "moe_router" not in names:
             return
-        if run.value("model.recompute_granularity") == "selective" and "moe" in (recompute_modules(run) or ()):
+        if "moe" in selective_modules(run):
             station = "graph/moe-scope-combinations@recompute"
             yield self._refuse(run, "scope moe_router excludes recompute of moe", {"moe_router", "moe_preprocess"}, station)
 

@@ -104,6 +104,7 @@ class FullIterationSpelling(RejectingRule):
                     "scope full_iteration needs cuda_graph_impl local",
                     related=(IMPL,),
                     fix=Fix("cuda_graph_impl: local", set_to(run, (IMPL, "local")), safe=True),
+                    station=f"{self.slug}@old",
                 )
             return
         legacy = [n for n in scope_names(graphs.scope if graphs.scope is not None else graphs.raw_modules) if n in LEGACY_NAMES]

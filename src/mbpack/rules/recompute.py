@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mbpack.config.graphs import IMPL
@@ -11,6 +11,8 @@ from mbpack.config.settings import Origin, Unknown, WrongKind
 from mbpack.facts.recomputation import recompute_module_names
 from mbpack.facts.releases import R03, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+
+FORMER = "model.moe_layer_recompute"
 
 
 def recompute_modules(run: Run) -> Any:
@@ -24,6 +26,20 @@ def recompute_modules(run: Run) -> Any:
     if value is not None and not isinstance(value, (list, tuple, str)):
         raise WrongKind(setting)
     return value
+
+
+def selective_modules(run: Run) -> Sequence[str]:
+    """The names of the modules that selective recompute covers, none where it is off; the former switch adds expert layers.
+
+    Raises:
+        WrongKind: the value is no list of names.
+    """
+    former = run.wrote(FORMER) and run.flag(FORMER)
+    if not former and run.value("model.recompute_granularity") != "selective":
+        return ()
+    held = recompute_modules(run)
+    names = ("core_attn",) if held is None else held
+    return (*names, "moe") if former else names
 
 
 class FullRecomputeMethod(RejectingRule):
@@ -256,10 +272,9 @@ class GraphedDropout(RejectingRule):
     )
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.value("model.recompute_granularity") != "selective" or not run.graphs.enabled:
+        if not run.graphs.enabled:
             return
-        modules = recompute_modules(run)
-        recomputed = ("core_attn",) if modules is None else modules
+        recomputed = selective_modules(run)
         scopes = run.graphs.modules
         whole = not scopes or "full_iteration" in scopes or (run.release >= R05 and run.graphs.core_impl == "full_iteration")
         said: set[str] = set()
