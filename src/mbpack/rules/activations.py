@@ -224,8 +224,17 @@ class Fusions(RejectingRule):
             f"{name} {rule}; {found}",
             why="There is no kernel for the combination.",
             related=(switch, *related),
-            fix=Fix(f"{name}: false", set_to(run, (switch, False)), safe=switch != STORE),
+            fix=self._fix(run, switch, related),
         )
+
+    @staticmethod
+    def _fix(run: Run, switch: str, related: tuple[str, ...]) -> Fix:
+        """The switch off, unless a value of null would then break the model."""
+        if FUNCTION in related and run.wrote(FUNCTION) and run.value(FUNCTION) is None:
+            return Fix("activation_func: a name")
+        if OFFSET in related and run.value(OFFSET) is None:
+            return Fix("glu_linear_offset: 0.0", set_to(run, (OFFSET, 0.0)))
+        return Fix(f"{switch.rpartition('.')[2]}: false", set_to(run, (switch, False)), safe=switch != STORE)
 
 
 def _shown(value: Any) -> Any:

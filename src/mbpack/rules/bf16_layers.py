@@ -80,7 +80,7 @@ class Bf16Layers(RejectingRule):
             REJECTED,
             key if run.wrote(key) else next((other for other in (LAYERS, PP) if run.wrote(other)), key),
             f"{name} must be between 0 and {most}, found {'null' if count is None else count}",
-            why=f"A pipeline stage has {layers} / {run.pp} = {most} layers.",
+            why=f"A pipeline stage has {layers} // {run.pp} = {most} layers.",
             related=(key, LAYERS, PP),
             fix=Fix(f"{name}: {nearest}", set_to(run, (key, nearest)) if key != SECTION else ()),
         )

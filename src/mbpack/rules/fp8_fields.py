@@ -13,6 +13,14 @@ from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_t
 #: Fields that follow another one: the mixed-precision object keeps the two in step, and what it says of gathering is set last.
 _FOLLOWS = {"fp8_param": "fp8_param_gather", "fp4_param": "fp4_param_gather"}
 
+#: Why a field needs another one.
+WHY = {
+    "fp8_param": "Only a model that computes in FP8 keeps its parameters in FP8.",
+    "fp8_output_proj": "The output layer computes in MXFP8, as the others then do.",
+    "fp4_param": "Only a model that computes in FP4 keeps its parameters in FP4.",
+    "fp4": "A layer computes in one format.",
+}
+
 
 def place_of(run: Run, name: str) -> str:
     """The key that decides a field of the model: mixed precision's where there is one and it has the field."""
@@ -111,6 +119,7 @@ class Fp8Fields(RejectingRule):
             REJECTED,
             key,
             message,
+            why=WHY.get(name, "The function builds the quantizers."),
             related=tuple(place_of(run, other) for other in others),
             fix=fix,
             station=f"{self.slug}@mixed" if early else "",

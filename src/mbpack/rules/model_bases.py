@@ -89,6 +89,7 @@ class ChunkSize(RejectingRule):
                 REJECTED,
                 CHUNK,
                 f"mamba_chunk_size must be at least 1, found {'null' if size is None else size}",
+                why="Mamba layers scan the tokens of a row in chunks.",
                 fix=Fix("mamba_chunk_size: 128", set_to(run, (CHUNK, 128))),
             )
 
