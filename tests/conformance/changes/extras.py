@@ -47,3 +47,56 @@ def pretraining_data(d: Draft) -> None:
         choices["data_path"] = ("/data/a", "0.3 /data/a 0.7 /data/b", [1, "/data/a"], [], ["/data/a", "/data/b", 1, "/c"], None)
     for key in d.rng.sample(sorted(choices), pick(d, 1, 2, 3)):
         d.dataset[key] = pick(d, *choices[key])
+
+
+@violation()
+def adapters(d: Draft) -> None:
+    d.section("checkpoint")["pretrained_checkpoint"] = "/checkpoints/base"
+    if d.rng.random() < 0.5:
+        d.config["peft"] = {"_target_": "megatron.bridge.peft.dora.DoRA", "dropout_position": pick(d, "pre", "post")}
+    else:
+        names = ("linear_qkv", "linear_q", "linear_fc1", "linear_fc1_up", "linear_proj", "linear_fc2")
+        targets = d.rng.sample(names, pick(d, 1, 2))
+        d.config["peft"] = {"_target_": "megatron.bridge.peft.canonical_lora.CanonicalLoRA", "target_modules": targets}
+
+
+@violation(lambda d: d.names.minor > 3)
+def checkpoints_at_load(d: Draft) -> None:
+    own = d.section("checkpoint")
+    own[pick(d, "async_strategy", "verify_integrity")] = True
+    if "async_strategy" in own:
+        own["async_strategy"] = pick(d, "nvrx", "mcore", "thread")
+    if d.rng.random() < 0.5:
+        own["ckpt_format"] = pick(d, "torch", "torch_dist")
+
+
+@violation()
+def stragglers(d: Draft) -> None:
+    own = d.config["nvrx_straggler"] = {
+        "_target_": "megatron.bridge.training.config.NVRxStragglerDetectionConfig",
+        "enabled": pick(d, True, True, False),
+    }
+    choices = {
+        "calc_relative_gpu_perf": (True, False, False),
+        "calc_individual_gpu_perf": (True, False, False),
+        "report_time_interval": (300, 0.5, 0, -1),
+        "gpu_relative_perf_threshold": (0, 0.7, 1, 70, -0.1),
+        "gpu_individual_perf_threshold": (0, 0.7, 1, 70, -0.1),
+    }
+    for key in d.rng.sample(sorted(choices), pick(d, 1, 2, 3)):
+        own[key] = pick(d, *choices[key])
+
+
+@violation(lambda d: d.names.later)
+def weight_shards(d: Draft) -> None:
+    d.model["tensor_parallel_num_weight_shards"] = pick(d, d.tp, d.tp * 2, d.tp + 1, max(0, d.tp - 1), None)
+    if d.rng.random() < 0.5:
+        d.model["expert_tensor_parallel_num_weight_shards"] = pick(d, 0, 1, 2, 3, None)
+
+
+@violation()
+def modelopt(d: Draft) -> None:
+    d.outer["restore_modelopt_state"] = pick(d, True, True, False)
+    d.model["gradient_accumulation_fusion"] = pick(d, True, False)
+    if d.rng.random() < 0.4:
+        d.section("checkpoint")["non_persistent_ckpt_type"] = pick(d, "global", None)
