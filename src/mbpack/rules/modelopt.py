@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Origin
 from mbpack.facts.releases import R03, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
 from mbpack.rules.lookup import uses_megatron_fsdp
@@ -18,7 +17,7 @@ class Restore(RejectingRule):
     """A model that ModelOpt quantized accumulates gradients unfused and is restored from persistent checkpoints.
 
     `restore_modelopt_state` excludes `gradient_accumulation_fusion` and, from 0.6 on, `non_persistent_ckpt_type`. The fusion is
-    on by default where the machine has its kernels; only what is written is judged.
+    on by default where the machine has its kernels, as machines that train do.
 
     ## Bad
     ```yaml
@@ -47,7 +46,7 @@ class Restore(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.flag(RESTORE):
             return
-        if run.flag(FUSION) and run.setting(FUSION).origin is not Origin.DEFAULT and not self._fusion_goes(run):
+        if run.flag(FUSION) and not self._fusion_goes(run):
             yield self.finding(
                 run,
                 REJECTED,
