@@ -269,7 +269,7 @@ class MaskFlags(RejectingRule):
         if run.dataset is not DatasetKind.PRETRAIN:
             return
         for key in MASKS:
-            if not run.is_set(key):
+            if not run.is_set(key) and (run.complete or run.wrote(key)):  # recipes set them, known or not
                 name = key.partition(".")[2]
                 yield self.finding(
                     run,
