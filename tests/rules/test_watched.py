@@ -8,12 +8,14 @@ import pytest
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
+from mbpack.facts import recipes
 from mbpack.facts.keys import path_in
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import schema
 from mbpack.rules.catalogue import ALL_RULES
 from mbpack.rules.documentation import page_of
 from mbpack.rules.registry import WATCHED, module_rules, rules_for
+from tests.conftest import doctor
 from tests.rules.examples import examine_case, examine_example
 from tests.rules.test_cases import CASES
 
@@ -43,6 +45,16 @@ def test_the_examples() -> None:
     runs = [run for text in EXAMPLES for run in [examine_example(text).run] if run is not None]
     assert [found for run in runs for found in unasked(run)] == []
     assert len(runs) > 500
+
+
+@pytest.mark.parametrize("release", ["0.3", "0.4", "0.5", "0.6", "0.7"])
+def test_recipes_alone(release: str) -> None:
+    found = {}
+    for name in recipes.names(release):
+        run = doctor("model: {}\n", bridge=release, recipe=name, gpus=64, launcher="run_recipe").run
+        assert run is not None
+        found[name] = unasked(run)
+    assert {name: slugs for name, slugs in found.items() if slugs} == {}
 
 
 @pytest.mark.parametrize("name", WATCHED)

@@ -18,6 +18,7 @@ from mbpack.rules import (
     cp_comm,
     data_sources,
     dataset_kwargs,
+    deterministic,
     documents,
     dynamic_cp,
     energon,
@@ -130,6 +131,7 @@ ALWAYS = (
     pipeline_comm,
     precision,
     optimizer_precision,
+    deterministic,
     recompute,
     schedule,
     stage_counts,
@@ -150,8 +152,8 @@ ALWAYS = (
     width,
 )
 
-#: Modules about settings that few configurations write, each with the canonical keys that bring its findings about. A recipe and
-#: class defaults alone start, so the module is asked, and imported, only where one of these is written.
+#: Modules about settings that few configurations write, each with the canonical keys that bring its findings about. Recipes and
+#: class defaults alone give none, so the module is asked, and imported, only where one of these is written.
 WATCHED: dict[str, tuple[str, ...]] = {
     "adapters": (
         "peft.dropout_position",
@@ -269,7 +271,6 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "ddp.param_name_patterns_for_fp32_local_accumulation",
         "ddp.grad_reduce_in_fp32",
     ),
-    "deterministic": ("model.deterministic_mode",),
     "expert_overlap": (
         "comm_overlap",
         "model.overlap_moe_expert_parallel_comm",
