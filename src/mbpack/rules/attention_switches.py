@@ -88,7 +88,9 @@ def _plain(frequency: Any) -> Any:
     """A mapping without a class is judged by its length, like a list; an object of a class is not judged at all."""
     if not isinstance(frequency, Object):
         return frequency
-    return list(frequency.item.value) if frequency.target is None and frequency.item is not None else None
+    if frequency.target is not None or frequency.item is None:
+        return None
+    return list(frequency.item.value)
 
 
 class BatchInvariant(RejectingRule):
@@ -165,17 +167,16 @@ def _is_flash(run: Run) -> bool:
     value = _class_default(run) if setting.origin is Origin.DEFAULT else setting.value
     if isinstance(value, Opaque):
         return value.text == f"<enum {ENUM}.flash>"
-    if not isinstance(value, Object) or value.target is None:
+    if not isinstance(value, Object):
         return False
     if value.call:
         return value.name == ENUM and value.args == (run.settings.schema.enums[ENUM]["flash"],)
-    return value.target.endswith(f".{ENUM}.flash")
+    return str(value.target).endswith(f".{ENUM}.flash")
 
 
 def _class_default(run: Run) -> Any:
-    """The backend of the model's class; a class without one has none."""
-    schema, cls = run.settings.schema, run.model_class
-    field = (schema.fields(schema.transformer_class(cls) or cls) or {}).get(BACKEND.rpartition(".")[2])
+    """The backend of the model's class; classes whose settings are in an object of their own leave it open."""
+    field = (run.settings.schema.fields(run.model_class) or {}).get("attention_backend")
     return None if field is None else field.default
 
 
@@ -201,7 +202,9 @@ class GatedRope(RejectingRule):
     code, slug = "ATN108", "attn/gated-rope"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if touched(run, FUSED_ROPE, GATE) and run.flag(FUSED_ROPE) and run.flag(GATE):
+        if not touched(run, FUSED_ROPE, GATE):
+            return
+        if run.flag(FUSED_ROPE) and run.flag(GATE):
             yield self.finding(
                 run,
                 REJECTED,

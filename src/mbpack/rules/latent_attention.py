@@ -44,16 +44,16 @@ class LatentAttention(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not touched(run, LATENT, INTERLEAVED, GATE, FUSION, KIND, CACHE):
             return
-        if run.flag(INTERLEAVED) and stated(run, LATENT, False):
+        if run.flag(INTERLEAVED) and stated(run, LATENT):
             message = "rotary_interleaved does not go with multi_latent_attention"
             fix = Fix("rotary_interleaved: false", set_to(run, (INTERLEAVED, False)))
             yield self._refuse(run, message, (INTERLEAVED, LATENT), fix, f"{self.slug}@interleaved")
         if not _is_latent(run):
             return
-        fusion = stated(run, FUSION, False)
+        fusion = stated(run, FUSION)
         off = Fix("apply_rope_fusion: false", set_to(run, (FUSION, False)), safe=True)
         kind = stated(run, KIND)
-        if fusion and kind != "yarn" and stated(run, LATENT, False):
+        if fusion and kind != "yarn" and stated(run, LATENT):
             shown = "null" if kind is None else kind
             message = f"apply_rope_fusion in multi-latent attention needs rope_type yarn, found {shown}"
             yield self._refuse(run, message, (KIND, FUSION, LATENT), off)
@@ -78,9 +78,7 @@ class LatentAttention(RejectingRule):
 
 def _is_latent(run: Run) -> bool:
     """Whether the model's settings are of Megatron-Core's class for multi-latent attention."""
-    schema, cls = run.settings.schema, run.model_class
-    fields = schema.fields(schema.transformer_class(cls) or cls)
-    return fields is not None and "cache_mla_latents" in fields
+    return "cache_mla_latents" in (run.settings.schema.fields(run.model_class) or ())
 
 
 RULES: tuple[Rule, ...] = (LatentAttention(),)

@@ -10,7 +10,7 @@ from mbpack.facts.hard_blocks import DSA_VARIANT
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 from mbpack.rules.lookup import VARIANT
-from mbpack.rules.stated import stated, stated_number, touched
+from mbpack.rules.stated import stated, touched
 
 FREQUENCY = "model.linear_attention_freq"
 KERNELS, BIAS = "model.dsa_kernel_backend", "model.add_bias_linear"
@@ -41,7 +41,9 @@ class GdnFrequency(RejectingRule):
     code, slug = "GDN102", "gdn/frequency"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not touched(run, VARIANT, FREQUENCY) or run.value(VARIANT) != GATED_DELTA_NET or stated(run, FREQUENCY) is not None:
+        if not touched(run, VARIANT, FREQUENCY):
+            return
+        if run.value(VARIANT) != GATED_DELTA_NET or stated(run, FREQUENCY) is not None:
             return
         yield self.finding(
             run,
@@ -69,7 +71,7 @@ class DsaFields(RejectingRule):
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 recipe=moonlight_16b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=deepseek_v2_lite_pretrain_config gpus=8 launcher=script
     model: {experimental_attention_variant: dsa, apply_rope_fusion: false, dsa_indexer_topk_freq: 4}
     ```
 
@@ -82,18 +84,20 @@ class DsaFields(RejectingRule):
     releases = (R06, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not touched(run, VARIANT, KERNELS, BIAS, EVERY, SKIPPED) or run.value(VARIANT) != DSA_VARIANT:
+        if not touched(run, VARIANT, KERNELS, BIAS, EVERY, SKIPPED):
             return
-        kernels = stated(run, KERNELS)
+        if run.value(VARIANT) != DSA_VARIANT:
+            return
+        kernels = run.value(KERNELS)
         if kernels not in DSA_KERNELS:
             shown = "null" if kernels is None else kernels
             message = f"dsa_kernel_backend must be {words(DSA_KERNELS, 'or')}, found {shown}"
             yield self._refuse(run, KERNELS, message, DSA_KERNELS[0], "Only these kernels of sparse attention exist.")
-        if stated(run, BIAS, False):
+        if stated(run, BIAS):
             message = "sparse attention (DSA) needs add_bias_linear: false"
             yield self._refuse(run, BIAS, message, False, "Its attention layer absorbs a projection and has no bias there.")
         for key, least in ((EVERY, 1), (SKIPPED, 0)):
-            number = stated_number(run, key)
+            number = run.number(key)
             if number is None or number < least:
                 name, shown = key.rpartition(".")[2], "null" if number is None else number
                 message = f"{name} must be {least} or more, found {shown}"
