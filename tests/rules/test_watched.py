@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from mbpack.config.assemble import build_run
+from mbpack.config.context import Given, resolve_context
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts import recipes
@@ -15,7 +17,6 @@ from mbpack.facts.schema import schema
 from mbpack.rules.catalogue import ALL_RULES
 from mbpack.rules.documentation import page_of
 from mbpack.rules.registry import WATCHED, module_rules, rules_for
-from tests.conftest import doctor
 from tests.rules.examples import examine_case, examine_example
 from tests.rules.test_cases import CASES
 
@@ -51,9 +52,8 @@ def test_the_examples() -> None:
 def test_recipes_alone(release: str) -> None:
     found = {}
     for name in recipes.names(release):
-        run = doctor("model: {}\n", bridge=release, recipe=name, gpus=64, launcher="run_recipe").run
-        assert run is not None
-        found[name] = unasked(run)
+        context = resolve_context(Given(release, recipe=name, gpus=64, launcher="run_recipe"), Given(), ())
+        found[name] = unasked(build_run(context, ()))
     assert {name: slugs for name, slugs in found.items() if slugs} == {}
 
 
@@ -70,4 +70,7 @@ def _exists(release: str, path: str) -> bool:
         return section in held.sections
     if section == "model":
         return field in held.any_model_fields()
-    return field in (held.fields(held.section_class(section) or "") or ())
+    if section == "dataset":
+        return field in held.any_dataset_fields()
+    classes = ("LoRA", "DoRA", "CanonicalLoRA") if section == "peft" else (held.section_class(section) or "",)
+    return any(field in (held.fields(cls) or ()) for cls in classes)
