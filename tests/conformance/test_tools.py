@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_rows(release: str) -> None:
 def test_every_mutation_is_used() -> None:
     seen: set[str] = set()
     for release in RELEASES:
-        seen.update(name for row in complete_rows(release, 500, 1) for name in row["aim"])
+        seen.update(name for row in complete_rows(release, 1000, 1) for name in row["aim"])
     assert seen == {name for name, _, _ in (*changes.VIOLATIONS, *changes.ODDITIES)}
 
 
