@@ -93,15 +93,17 @@ class InferenceScope(RejectingRule):
         impl = graph_impl(run)
         named = scope_names(graphs.scope if graphs.scope is not None else graphs.raw_modules)
         cleared = graphs.impl == "none" and run.release >= R06  # Megatron-Bridge empties the modules first
-        legacy = "full_iteration_inference" in named and graphs.core_impl == "local" and not cleared
-        fine = ("block",) if legacy else graph_scopes(graphs.core_impl)
+        legacy = "full_iteration_inference" in named and not cleared
+        fine = tuple(name for name in graph_scopes(graphs.core_impl) if name == "block" or not legacy)
         if scope not in fine:
             what = "full_iteration_inference" if legacy else f"cuda_graph_impl {impl}"
             yield self._refuse(run, f"inference_cuda_graph_scope {scope} does not go with {what}", fine)
 
     def _refuse(self, run: Run, message: str, fine: tuple[str, ...]) -> Finding:
         fix = Fix("inference_cuda_graph_scope: null, which follows the implementation", set_to(run, (INFERENCE, None)), safe=True)
-        why = f"Here it can be {words(fine, 'or')}; graphs for inference are made by the local implementation only."
+        why = (
+            f"Here it can be {words(fine, 'or') or 'null only'}; graphs for inference are made by the local implementation only."
+        )
         return self.finding(run, REJECTED, INFERENCE, message, why=why, related=(IMPL,), fix=fix)
 
 

@@ -134,7 +134,7 @@ class SingleGrouped(RejectingRule):
         if fp8 and recipe != "mxfp8":
             return f"FP8 in {recipe} scaling"
         if run.release < R06:
-            return "" if fp8 and not fp4 else "anything but FP8 in mxfp8 scaling"
+            return "" if fp8 else "anything but FP8 in mxfp8 scaling"
         recipe = precision_field(run, "fp4_recipe") if fp4 else None
         return f"FP4 in {recipe} scaling" if fp4 and recipe != "nvfp4" else ""
 
