@@ -115,8 +115,7 @@ DEEPSEEK_V4: Marks = (("deepseek_v4",), ())
 GATED_DELTA_NET: Marks = (("qwen3_next", "qwen35", "qwen35_vl"), ("Qwen3Next", "Qwen35"))
 QWEN3_VL: Marks = (("qwen3_vl", "qwen35_vl"), ("Qwen3VL", "Qwen35VL"))
 
-#: Values of ``experimental_attention_variant`` that mean gated delta net, DeepSeek sparse attention, DeepSeek-V4.
-GDN_VARIANTS = ("gated_delta_net", "gdn", "gdn2")
+#: Values of ``experimental_attention_variant`` that mean DeepSeek sparse attention and DeepSeek-V4.
 DSA_VARIANT = "dsa"
 DSV4_VARIANT = "dsv4_hybrid"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin
 from mbpack.facts import hard_blocks
+from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.releases import R03, R05, R06
 from mbpack.rules.base import CRASH_STEP, NOTE, REJECTED, Finding, Fix, RejectingRule, Rule, is_number, set_to
 from mbpack.rules.lookup import VARIANT, has_gated_delta_net, packing_key, unpack
@@ -45,7 +46,7 @@ class GdnPacked(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not has_gated_delta_net(run):
             return
-        if run.value(VARIANT) in hard_blocks.GDN_VARIANTS:
+        if run.value(VARIANT) == GATED_DELTA_NET:
             yield from self._heads(run)
             if run.release < R05 and run.cp > 1:
                 yield self.finding(

@@ -10,6 +10,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Setting, Unknown
 from mbpack.config.unknown_keys import unknown_keys
 from mbpack.facts import hard_blocks
+from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hard_blocks import belongs, is_hybrid_class, launcher_step, step_name
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, OFFLINE
@@ -61,7 +62,7 @@ def has_gated_delta_net(run: Run) -> bool:
     module, cls = run.settings.recipe.module if run.settings.recipe else None, run.settings.class_at("model")
     if belongs(hard_blocks.GATED_DELTA_NET, module, cls):
         return True
-    return run.value(VARIANT) in hard_blocks.GDN_VARIANTS
+    return bool(run.value(VARIANT) == GATED_DELTA_NET)
 
 
 def splits_contiguously(run: Run) -> bool:

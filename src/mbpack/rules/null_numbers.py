@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from mbpack.config.in_effect import SPECS
 from mbpack.config.run import COLLATING, Run
+from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.hard_blocks import GDN_VARIANTS
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 from mbpack.rules.lookup import VARIANT
@@ -82,7 +82,7 @@ class NullNumber(RejectingRule):
         yield "model.num_attention_heads", "topo/heads-divisible"
         if not has_pattern(run):
             yield "model.num_layers", "section:model@layers"
-        if run.maybe(VARIANT) in GDN_VARIANTS:
+        if run.maybe(VARIANT) == GATED_DELTA_NET:
             yield from ((key, "gdn/packed") for key in LINEAR)
         if run.maybe(ITERS) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
             yield WARM_UP, "sched/steps"

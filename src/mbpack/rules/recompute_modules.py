@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.precision import SECTION, precision_field
 from mbpack.config.run import Run
+from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.recomputation import NO_DELAYED_SCALING
 from mbpack.facts.releases import R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
@@ -13,7 +14,7 @@ from mbpack.rules.stated import stated, touched
 
 GRANULARITY, MODULES = "model.recompute_granularity", "model.recompute_modules"
 GROUPED, LATENT = "model.moe_grouped_gemm", "model.multi_latent_attention"
-VARIANT, GATED = "model.experimental_attention_variant", "gated_delta_net"
+VARIANT = "model.experimental_attention_variant"
 SHARED, SHARED_OVERLAP = "model.moe_shared_expert_intermediate_size", "model.moe_shared_expert_overlap"
 OLD_SWITCH = "model.moe_layer_recompute"
 
@@ -60,8 +61,8 @@ class ModuleMissing(RejectingRule):
             yield self._refuse(run, modules, "moe_act", GROUPED, "needs moe_grouped_gemm: true")
         if "mla_up_proj" in modules and not stated(run, LATENT, False):
             yield self._refuse(run, modules, "mla_up_proj", LATENT, "needs multi_latent_attention")
-        if run.release >= R06 and "gdn_norm_out" in modules and stated(run, VARIANT) != GATED:
-            yield self._refuse(run, modules, "gdn_norm_out", VARIANT, f"needs experimental_attention_variant: {GATED}")
+        if run.release >= R06 and "gdn_norm_out" in modules and stated(run, VARIANT) != GATED_DELTA_NET:
+            yield self._refuse(run, modules, "gdn_norm_out", VARIANT, f"needs experimental_attention_variant: {GATED_DELTA_NET}")
         if "shared_experts" in modules and stated(run, SHARED_OVERLAP, False) and stated(run, SHARED) is not None:
             yield self._refuse(run, modules, "shared_experts", SHARED_OVERLAP, "excludes moe_shared_expert_overlap")
         delayed = [name for name in NO_DELAYED_SCALING if name in modules]
