@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mbpack.config.settings import Object
-from mbpack.facts.releases import R05, R06
+from mbpack.facts.releases import R04, R05, R06, Release
 
 if TYPE_CHECKING:
     from mbpack.config.run import Run
@@ -16,9 +16,19 @@ SCOPE, MODULES, IMPL = "model.cuda_graph_scope", "model.cuda_graph_modules", "mo
 
 #: Capture scopes that Megatron-Core knows (0.16 to 0.20); anything else is a KeyError.
 MODULE_NAMES = frozenset({"attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba"})
+LEGACY_NAMES = frozenset({"full_iteration", "full_iteration_inference"})
 #: Former switches, and the implementation that each stands for.
 OLD_SWITCHES = {"model.enable_cuda_graph": "local", "model.external_cuda_graph": "transformer_engine"}
-LEGACY_NAMES = frozenset({"full_iteration", "full_iteration_inference"})
+
+
+def known_names(release: Release) -> frozenset[str]:
+    """What a capture scope may name in a release, once the whole iteration is taken out where it has an implementation.
+
+    Source: Megatron-Core 0.16 to 0.19 `transformer/enums.py`, `CudaGraphScope` and `CudaGraphModule`.
+    """
+    if release >= R05:
+        return MODULE_NAMES
+    return MODULE_NAMES | (LEGACY_NAMES if release >= R04 else {"full_iteration"})
 
 
 class Graphs(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULE_NAMES
+from mbpack.config.graphs import IMPL, known_names
 from mbpack.config.run import Run
 from mbpack.facts.releases import R05, R06
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
@@ -149,7 +149,7 @@ class MoeScopeCombinations(RejectingRule):
         graphs = run.graphs
         if graphs.impl == "none" and run.release >= R06:
             return
-        known = MODULE_NAMES if run.release >= R05 else MODULE_NAMES | LEGACY_NAMES
+        known = known_names(run.release)
         for name in graphs.modules:
             if name not in known:
                 yield self._refuse(run, f"capture scope {name} does not exist", {name}, "graph/scope-names")

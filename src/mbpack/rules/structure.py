@@ -131,7 +131,7 @@ class ListOverDict(RejectingRule):
     def _held(run: Run, path: str) -> object:
         recipe = run.settings.recipe
         canonical = SPECS if path == path_in(run.release, SPECS) else path
-        return recipe.values.get(canonical) if recipe is not None else None
+        return recipe.value(canonical) if recipe is not None else None
 
     def _say(self, run: Run, path: str, item: Item, layer: Layer) -> Finding:
         return self.finding(
