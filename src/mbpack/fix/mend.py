@@ -11,12 +11,14 @@ from collections.abc import Collection, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mbpack.config.context import infer_release
 from mbpack.config.edit import CannotEdit
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.engine.check import Selection
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
+from mbpack.facts.releases import DEFAULT
 from mbpack.fix.state import State, apply
 from mbpack.rules.base import Edit, Finding, Fix
 from mbpack.rules.documents import DUPLICATE
@@ -166,6 +168,7 @@ class _Mender:
         for _ in range(MAX_CHAIN):
             new = _created(after, result)
             if not new:
+                self._check_release(trial)
                 return trial, after, done
             following = self._following(trial, after, new, visited)
             if following is None:
@@ -174,6 +177,15 @@ class _Mender:
             visited.add(trial.texts)
             done.append(made)
         raise _Failed("it leads from one problem to the next")
+
+    def _check_release(self, state: State) -> None:
+        """A release that the files themselves tell stays told: the next judgement must be of the same one."""
+        context = self.before.context
+        if context is None or context.sources.get("bridge") not in ("file", "default"):
+            return
+        told = infer_release(document.root for document in state.documents if document.root is not None)
+        if (told[0] if told is not None else DEFAULT) != context.version.release:
+            raise _Failed(f"the file would no longer show that it is for {context.version.release}; name it with --bridge")
 
     def _following(
         self, state: State, result: Result, new: Collection[Finding], visited: Collection[tuple[str, ...]]
