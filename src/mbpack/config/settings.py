@@ -151,6 +151,8 @@ class Settings:
         inner = ("model", "transformer", *parts[1:])
         outer_fields = self.schema.fields(self.classes.at(("model",)) or "") or {}
         own = parts[1] in outer_fields
+        if own and self.complete:
+            inner = parts  # the constructor sets outer fields last, the class defaults included, and hands them on
         for path in (inner, parts) if not own else (parts, inner):
             found = self._search_layers(key, path)
             if found is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Object
 from mbpack.facts.releases import NIGHTLY, R04
 from mbpack.rules.base import REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, built_at, set_to, words
 
@@ -49,7 +50,7 @@ class AtLoad(RejectingRule):
     releases = (R04, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.complete:
+        if not run.complete or not isinstance(run.value("checkpoint"), Object):
             return
         strategy, form = run.value(STRATEGY), run.value(FORMAT)
         if strategy not in STRATEGIES:
