@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mbpack.config.settings import Unknown
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import OFFLINE_SWITCH, RENAMES, SPECS, path_in, rename_of, specs_target
 from mbpack.facts.migration import ALL_WORKERS, CLASS_CHANGES, SOME_WORKERS, SOURCE_CLASS, SOURCE_FIELD, ClassChange
@@ -109,7 +110,7 @@ def preprocessing(made: Migration, run: Run | None) -> None:
     if not (release >= R06 > made.source) or written is None or not isinstance(written.value, dict):
         return
     old = {name: item.value for name, item in written.value.items() if name in SEMANTIC_KWARGS}
-    if not old or made.get("dataset.preprocessing") is not None or (run is not None and run.dataset is not DatasetKind.GPT_SFT):
+    if not old or made.get("dataset.preprocessing") is not None or _other_dataset(run):
         return
     hub = made.get(f"dataset.{SOURCE_FIELD}")
     found = preprocessing_of(old, hub is not None and hub.value is not None)
@@ -121,6 +122,14 @@ def preprocessing(made: Migration, run: Run | None) -> None:
     if made.edit("set", "dataset.preprocessing", value, note=f"what {', '.join(sorted(old))} said"):
         for name in old:
             made.edit("delete", f"dataset.dataset_kwargs.{name}")
+
+
+def _other_dataset(run: Run | None) -> bool:
+    """Whether the dataset is certainly none of text rows for fine-tuning."""
+    try:
+        return run is not None and run.dataset is not DatasetKind.GPT_SFT
+    except Unknown:
+        return False
 
 
 def _old_kwargs(made: Migration) -> None:

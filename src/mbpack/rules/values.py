@@ -25,7 +25,7 @@ from mbpack.rules.base import (
     Rule,
 )
 
-_NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*([eE][-+]?\d+)?|\.\d+)$")
+_NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?([eE][-+]?\d+)?|\.\d+)$")
 TP = "model.tensor_model_parallel_size"
 #: The deviation of the initial weights is divided by the root of twice this number.
 LAYERS = ("model.num_layers", "model.transformer.num_layers")
