@@ -342,6 +342,12 @@ def command_line(w: Writer) -> None:
                 "optimizer.lr=1e-5",
                 "model.cp_comm_type=[p2p,a2a]",
                 "peft=null",
+                "peft.dim=8",
+                "+peft.dim=8",
+                "+peft=null",
+                "~peft",
+                "model.activation_func=gelu",
+                "model.transformer_layer_spec=null",
                 "train=",
                 "a=b=c",
             )

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from mbpack.config.document import parse
 from mbpack.config.overrides import Override, parse_overrides
+from mbpack.wizard.draft import Refused
 from mbpack.wizard.key_value import argument_value, arguments
+from mbpack.wizard.next_steps import steps
 from tests.wizard.test_modes import plan
 
 
@@ -169,10 +171,24 @@ def test_global_batch_packing_has_room_for_the_longest_sample() -> None:
     assert at(text, "dataset.dataloader_type") == "cyclic"
 
 
-def test_dora_and_the_base_weights() -> None:
-    text = plan("bridge=0.6 family=qwen3 workload=dora gpus=8 checkpoint=/ckpt/base").text
-    assert at(text, "peft._target_") == "megatron.bridge.peft.dora.DoRA"
-    assert at(text, "checkpoint.pretrained_checkpoint") == "/ckpt/base"
+@pytest.mark.parametrize(
+    ("answers", "call"),
+    [
+        ("bridge=0.6 launcher=script", "process_config_with_overrides(recipe(peft_scheme='dora'), 'a.yaml')"),
+        ("bridge=0.6 launcher=run_recipe", "--mode dora"),
+        ("bridge=0.5 launcher=run_recipe", "--peft_scheme dora"),
+    ],
+)
+def test_dora_is_chosen_where_the_recipe_is_called(answers: str, call: str) -> None:
+    made = plan(f"{answers} family=qwen3 workload=dora gpus=8 checkpoint=/ckpt/base")
+    assert "peft" not in tree(made.text)  # an override does not exchange the recipe's adapter
+    assert at(made.text, "checkpoint.pretrained_checkpoint") == "/ckpt/base"
+    assert any(call in step.shell for step in steps(made, "a.yaml"))
+
+
+def test_a_recipe_that_makes_lora_only_offers_no_dora() -> None:
+    with pytest.raises(Refused, match="makes LoRA and nothing else"):
+        plan("bridge=0.6 recipe=qwen35_vl_9b_peft_1gpu_h100_bf16_config workload=dora gpus=8 checkpoint=/ckpt/base")
 
 
 def test_the_directive_names_everything_the_doctor_needs() -> None:

@@ -94,7 +94,7 @@ def read_graphs(run: Run) -> Graphs:
     if run.release < R05:
         names = scope_names(scope)
         cleaned = tuple(name for name in names if name != "full")
-        full = impl == "local" and "full_iteration" in cleaned
+        full = meant == "local" and "full_iteration" in cleaned
         return Graphs(impl, scope, None, cleaned, cleaned, full, meant, SCOPE)
     raw_modules = run.value(MODULES)
     key = SCOPE if scope is not None else MODULES

@@ -21,7 +21,7 @@ from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknow
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
 from mbpack.config.object_classes import ObjectClasses, walk
-from mbpack.facts.keys import SPECS, paths
+from mbpack.facts.keys import ADAPTER, SPECS, paths
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import Version
 from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
@@ -137,9 +137,20 @@ class Settings:
 
     def _find(self, key: str) -> Setting:
         parts = self._paths[key]
+        if key == ADAPTER and self.keeps_adapter:
+            return self._fallback(key, parts, key)
         if parts[0] == "model" and len(parts) > 1 and parts[1] != "transformer" and self._nested_model:
             return self._find_nested(key, parts)
         return self._search(key, parts)
+
+    @cached_property
+    def keeps_adapter(self) -> bool:
+        """Whether the recipe trains an adapter: overrides reach its fields, and the object itself is put back after them.
+
+        Source: 0.3 to 0.6 `training/utils/omegaconf_utils.py`, `_is_omegaconf_problematic` and `_restore_excluded_fields`
+        (an adapter can be called).
+        """
+        return not self.complete and self.recipe is not None and self.recipe.holds(ADAPTER)
 
     @cached_property
     def _nested_model(self) -> bool:

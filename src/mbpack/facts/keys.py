@@ -49,6 +49,9 @@ OFFLINE_SWITCH = "dataset.enable_offline_packing"
 SPECS = "dataset.offline_packing_specs"
 IN_BATCH = "dataset.enable_in_batch_packing"
 
+#: The section of the adapter.
+ADAPTER = "peft"
+
 #: Where ``PackedSequenceSpecs`` lives.
 SPECS_CLASS = "PackedSequenceSpecs"
 _SPECS_TARGETS = {

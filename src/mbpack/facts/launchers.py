@@ -87,6 +87,21 @@ def flag_in(release: Release, name: str) -> Flag | None:
     return next((flag for flag in flags_named(name) if flag.since <= release <= flag.until), None)
 
 
+def scheme_flags(release: Release) -> tuple[str, ...]:
+    """Options of run_recipe.py that choose the adapter of a PEFT recipe, without their value."""
+    return ("--peft_scheme",) if flag_in(release, "--peft_scheme") else ("--mode",)
+
+
+#: Beginnings of PEFT recipes whose functions take no ``peft_scheme``: they make LoRA and nothing else.
+#: Source: 0.5, 0.6 `recipes/nemotron_omni`; 0.6 `recipes/qwen_vl/h100/qwen35_vl.py`.
+FIXED_ADAPTER = {"nemotron_omni_": R05, "qwen35_vl_": R06}
+
+
+def takes_scheme(release: Release, recipe: str) -> bool:
+    """Whether a PEFT recipe can be called for another adapter than LoRA."""
+    return not any(recipe.startswith(start) and release >= since for start, since in FIXED_ADAPTER.items())
+
+
 def model_recipe(model: str, mode: str) -> str | None:
     """The recipe that ``--model`` and ``--mode`` select together (0.6 and later)."""
     task = {"pretrain": "pretrain", "sft": "sft", "lora": "peft", "dora": "peft"}.get(mode)

@@ -1,12 +1,15 @@
-"""Adapters that cannot be made as they are described."""
+"""Adapters that cannot be made as they are described, and adapters of recipes that cannot be exchanged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.document import Interpolation
+from mbpack.config.document import MISSING, Interpolation
 from mbpack.config.run import Run
-from mbpack.rules.base import IGNORED, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, built_at, set_to
+from mbpack.config.settings import Setting, walk
+from mbpack.facts.keys import ADAPTER
+from mbpack.facts.launchers import scheme_flags
+from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule, built_at, set_to, words
 
 POSITION, TARGETS = "peft.dropout_position", "peft.target_modules"
 #: Fused layers, and the parts that Canonical LoRA adapts instead.
@@ -37,7 +40,7 @@ class Adapter(RejectingRule):
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
     peft: {_target_: megatron.bridge.peft.canonical_lora.CanonicalLoRA, target_modules: [linear_q, linear_k, linear_v, linear_proj]}
     checkpoint: {pretrained_checkpoint: checkpoints/llama3-8b}
     ```
@@ -88,4 +91,79 @@ class Adapter(RejectingRule):
         )
 
 
-RULES: tuple[Rule, ...] = (Adapter(),)
+class KeptAdapter(Rule):
+    """The adapter of a recipe cannot be taken away or exchanged by an override; only its fields can be changed.
+
+    Adapters can be called, and overrides leave what can be called out: the recipe's object is put back after them. A field
+    alone (`peft: {dim: 64}`) reaches it. With `peft: null` the recipe's adapter is trained all the same, and with a `_target_`
+    another object is made, given the values, and dropped.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script
+    peft: {_target_: megatron.bridge.peft.lora.LoRA, dim: 64}
+    checkpoint: {pretrained_checkpoint: checkpoints/llama3-8b}
+    ```
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script
+    peft: null
+    checkpoint: {pretrained_checkpoint: checkpoints/llama3-8b}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_peft_config gpus=8 launcher=script
+    peft: {dim: 64}
+    checkpoint: {pretrained_checkpoint: checkpoints/llama3-8b}
+    ```
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    peft: {_target_: megatron.bridge.peft.lora.LoRA, dim: 64}
+    checkpoint: {pretrained_checkpoint: checkpoints/llama3-8b}
+    ```
+
+    ## Upstream
+    - all releases: `training/utils/omegaconf_utils.py`, `_is_omegaconf_problematic`, `apply_overrides`, `_restore_excluded_fields`
+    """
+
+    code, slug = "PFT103", "peft/kept"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.settings.keeps_adapter:
+            return
+        kept = run.value(ADAPTER).name
+        for layer in run.settings.layers:
+            item = walk(layer.root, (ADAPTER,))
+            if item is None or item.value is MISSING:
+                continue
+            target = run.settings.target_at(ADAPTER)
+            if not isinstance(item.value, dict):
+                yield self._say(
+                    run,
+                    Setting(ADAPTER, item.value, layer.origin, item, layer.document),
+                    f"peft is {'null' if item.value is None else 'no adapter'} here, and the recipe's {kept} is trained all the same",
+                    Fix("a recipe for full fine-tuning, or no peft line", (Edit("delete", ADAPTER),), safe=True),
+                )
+            elif target is not None:
+                yield from self._exchanged(run, kept, target, [name for name in item.value if name != "_target_"])
+            return
+
+    def _exchanged(self, run: Run, kept: str, target: Setting, fields: list[object]) -> Iterator[Finding]:
+        cls = run.settings.schema.class_of(target.value)
+        if cls is None or list(ADAPTER_RULE.check(run)):
+            return  # the object is not made, and the fields reach the recipe's adapter: other rules say so
+        if cls != kept:
+            how = " or ".join(scheme_flags(run.release))
+            fix = Fix(f"choose it where the recipe is called: {how}, or recipe(peft_scheme=...)")
+            yield self._say(run, target, f"the recipe's {kept} is trained, not {cls}", fix)
+        elif fields:
+            fix = Fix("no _target_: the fields alone reach the recipe's adapter", (Edit("delete", f"{ADAPTER}._target_"),))
+            yield self._say(run, target, f"{words(fields)} of peft {'has' if len(fields) == 1 else 'have'} no effect", fix)
+
+    def _say(self, run: Run, setting: Setting, message: str, fix: Fix) -> Finding:
+        why = "After the overrides the object that the recipe made is put back in its place."
+        return self.finding(run, IGNORED, ADAPTER, message, why=why, setting=setting, fix=fix)
+
+
+ADAPTER_RULE = Adapter()
+RULES: tuple[Rule, ...] = (ADAPTER_RULE, KeptAdapter())

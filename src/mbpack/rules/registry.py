@@ -156,6 +156,7 @@ ALWAYS = (
 #: class defaults alone give none, so the module is asked, and imported, only where one of these is written.
 WATCHED: dict[str, tuple[str, ...]] = {
     "adapters": (
+        "peft",
         "peft.dropout_position",
         "peft.target_modules",
     ),

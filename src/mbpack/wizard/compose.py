@@ -13,7 +13,7 @@ from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, M
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.facts.widths import ROW_ROUNDING, dynamic_width_aligned
 from mbpack.wizard import catalog, graphs, sources, topology
-from mbpack.wizard.answers import DORA, FULL_ITERATION, NO_GRAPHS
+from mbpack.wizard.answers import FULL_ITERATION, NO_GRAPHS
 from mbpack.wizard.draft import Draft, Refused
 from mbpack.wizard.steps import step_function
 from mbpack.wizard.yaml_text import Line
@@ -62,7 +62,6 @@ def compose(job: Job) -> list[Line]:
         *_PACKING[job.mode.name](job),
         *_checkpoint_lines(draft),
         *_format_lines(draft),
-        *_adapter_lines(draft),
     ]
     order = {section: position for position, section in enumerate(_SECTIONS)}
     return sorted(found, key=lambda line: order.get(line.key.partition(".")[0], len(order)))
@@ -266,8 +265,3 @@ def _format_lines(draft: Draft) -> Iterator[Line]:
     fsdp = draft.recipe_value("ddp.use_megatron_fsdp") is True or draft.recipe_value("dist.use_megatron_fsdp") is True
     if fsdp and draft.recipe_value("checkpoint.ckpt_format") != FSDP_FORMAT:
         yield Line("checkpoint.ckpt_format", FSDP_FORMAT, "Megatron FSDP, which the recipe uses, saves in no other format")
-
-
-def _adapter_lines(draft: Draft) -> Iterator[Line]:
-    if draft.get("workload") == DORA and draft.recipe.peft != "DoRA":
-        yield Line("peft._target_", draft.schema.path("DoRA"), f"instead of the recipe's {draft.recipe.peft}")

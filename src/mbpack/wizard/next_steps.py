@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mbpack.facts import commands
-from mbpack.facts.launchers import flag_in
+from mbpack.facts.launchers import flag_in, scheme_flags
 from mbpack.facts.modes import OFFLINE
 from mbpack.facts.releases import R06
 from mbpack.wizard.answers import DORA, PRETRAIN, RUN_RECIPE
@@ -55,7 +55,7 @@ def prepare_program(plan: Plan, path: str) -> str:
         f"from {commands.TOKENIZER_MODULE} import build_tokenizer",
         f"from {commands.OVERRIDES_MODULE} import process_config_with_overrides",
         "",
-        f"config = process_config_with_overrides(recipe(), {path!r})",
+        f"config = process_config_with_overrides({_called(plan)}, {path!r})",
         "tokenizer = build_tokenizer(config.tokenizer)",
     ]
     if draft.release >= R06:
@@ -77,8 +77,8 @@ def _launch(plan: Plan, path: str) -> str:
         program = launch_program(plan, path)
         return f"cat > train_packed.py <<'PY'\n{program}PY\n{_torchrun(plan)} train_packed.py"
     words = [_torchrun(plan), commands.RUN_RECIPE_SCRIPT, "--recipe", _recipe(plan)]
-    if draft.get("workload") == DORA and draft.release >= R06:
-        words += ["--mode", DORA]
+    if draft.get("workload") == DORA:
+        words += [scheme_flags(draft.release)[0], DORA]
     if flag_in(draft.release, "--step_func") and plan.job.step != "gpt_step":
         words += ["--step_func", plan.job.step]
     return " \\\n    ".join([" ".join(words), *command_words(plan)])
@@ -95,10 +95,15 @@ def launch_program(plan: Plan, path: str) -> str:
             f"from {commands.OVERRIDES_MODULE} import process_config_with_overrides",
             f"from {commands.step_module(plan.job.step)} import forward_step",
             "",
-            f"{entry}(process_config_with_overrides(recipe(), {path!r}), forward_step)",
+            f"{entry}(process_config_with_overrides({_called(plan)}, {path!r}), forward_step)",
             "",
         ]
     )
+
+
+def _called(plan: Plan) -> str:
+    """The call of the recipe: the adapter is chosen there, an override cannot exchange it."""
+    return f"recipe(peft_scheme={DORA!r})" if plan.draft.get("workload") == DORA else "recipe()"
 
 
 def _recipe(plan: Plan) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from mbpack.facts import recipes
+from mbpack.facts.launchers import takes_scheme
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import RELEASES, Release
 from mbpack.wizard import catalog
+from mbpack.wizard.answers import DORA
 from mbpack.wizard.draft import Draft, Refused
 
 
@@ -29,6 +31,8 @@ def choose_recipe(draft: Draft) -> Recipe:
         _same_family(draft, recipe)
     if draft.given("workload") and catalog.task(recipe) != catalog.task_of(draft.get("workload")):
         raise Refused(_other_task(draft, recipe), "workload")
+    if draft.given("workload") and draft.get("workload") == DORA and not takes_scheme(release, recipe.name):
+        raise Refused(f"{recipe.name} makes LoRA and nothing else: its function takes no peft_scheme", "workload")
     if draft.given("modality") and catalog.modality(recipe) != draft.get("modality"):
         words = "text only" if catalog.modality(recipe) == "text" else "images and video"
         raise Refused(f"{recipe.name} is for {words}, not for modality {draft.get('modality')}", "modality")
