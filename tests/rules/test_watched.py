@@ -16,7 +16,8 @@ from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import schema
 from mbpack.rules.catalogue import ALL_RULES
 from mbpack.rules.documentation import page_of
-from mbpack.rules.registry import WATCHED, module_rules, rules_for
+from mbpack.rules.registry import module_rules, rules_for
+from mbpack.rules.watched import WATCHED
 from tests.rules.examples import examine_case, examine_example
 from tests.rules.test_cases import CASES
 

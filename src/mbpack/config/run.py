@@ -7,20 +7,17 @@ nothing is checked. Each property raises :class:`~mbpack.config.settings.Unknown
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from mbpack.config.context import Context
-from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.graphs import Graphs, read_graphs
-from mbpack.config.overrides import Override, OverrideProblem
-from mbpack.config.settings import ABSENT, Object, Setting, Settings, Unknown, WrongKind
+from mbpack.config.reading import Reading
+from mbpack.config.settings import ABSENT, Object, Unknown, WrongKind
 from mbpack.facts import formulas
 from mbpack.facts.classes import DATASET_MARKERS, DatasetKind, dataset_kind
 from mbpack.facts.formulas import Derived
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, Mode
-from mbpack.facts.releases import R04, R05, R06, R07, Release
+from mbpack.facts.releases import R04, R05, R06, R07
 
 #: Reason of an Unknown that another finding explains: the rule ends without a word.
 MOOT = "moot"
@@ -28,105 +25,8 @@ MOOT = "moot"
 COLLATING = (DatasetKind.DIRECT_HF, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
 
 
-_LARGEST = 1e18  #: no size, count or rate comes near; beyond it a number is no quantity (infinity and NaN neither)
-
-
-class Run:
+class Run(Reading):
     """One configuration under one context."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        context: Context,
-        evidence: Evidence = NOTHING,
-        overrides: Sequence[Override | OverrideProblem] = (),
-    ) -> None:
-        self.settings = settings
-        self.context = context
-        #: What somebody found on disk around the configuration; nothing unless a command looked.
-        self.evidence = evidence
-        #: The KEY=VALUE arguments, in order.
-        self.overrides = tuple(overrides)
-        self.release: Release = context.version.release
-        self.patch: str = context.version.patch
-        #: Settings whose kind stopped a rule, with the slug of the rule where upstream would stop too ("" elsewhere).
-        self.stopped: list[tuple[Setting, str]] = []
-        #: What rules worked out once and share.
-        self.memo: dict[str, Any] = {}
-
-    # ------------------------------------------------------------------ plain reading
-
-    def setting(self, key: str) -> Setting:
-        """The setting of a canonical key with its origin and place; raises Unknown."""
-        return self.settings.find(key)
-
-    def value(self, key: str, absent: Any = None) -> Any:
-        """The plain value; ``absent`` where the owning class has no such field."""
-        value = self.settings.find(key).value
-        return absent if value is ABSENT else value
-
-    def number(self, key: str, absent: Any = None) -> Any:
-        """A value that arithmetic is done with: an int, a float, None, or ``absent``.
-
-        Raises:
-            WrongKind: the value is text, a list or a mapping, on which upstream's arithmetic raises TypeError.
-        """
-        setting = self.settings.find(key)
-        value = setting.value
-        if value is ABSENT:
-            return absent
-        if value.__class__ is int or value is None or value.__class__ is bool:
-            return value
-        if value.__class__ is float and abs(value) < _LARGEST:
-            return value
-        raise WrongKind(setting)
-
-    def flag(self, key: str) -> bool:
-        """Whether upstream's ``if value`` holds: any non-empty text is true, also "false"."""
-        return bool(self.value(key, False))
-
-    def is_set(self, key: str) -> bool:
-        """Whether a value other than null is there."""
-        return self.value(key) is not None
-
-    def is_true(self, key: str) -> bool:
-        """Whether the value is the boolean true, as in upstream's ``is True``."""
-        return self.value(key) is True
-
-    def wrote(self, key: str) -> bool:
-        """Whether the user wrote the key."""
-        return self.settings.written(key) is not None
-
-    def maybe(self, key: str, default: Any = None) -> Any:
-        """The plain value, or ``default`` where it is unknown or has no field: for notes and wording, never for a verdict."""
-        found = self.settings.peek(key)
-        return default if found is None or found.value is ABSENT else found.value
-
-    # ------------------------------------------------------------------ context
-
-    @property
-    def complete(self) -> bool:
-        """Whether the configuration is a complete file, which goes through the strict loader."""
-        return self.settings.complete
-
-    @property
-    def gpus(self) -> int:
-        """World size; raises Unknown without ``--gpus``."""
-        if self.context.gpus is None:
-            raise Unknown("gpus", ("gpus",))
-        return self.context.gpus
-
-    @property
-    def launcher(self) -> str:
-        """``run_recipe`` or ``script``; raises Unknown without ``--launcher``."""
-        if self.context.launcher is None:
-            raise Unknown("launcher", ("launcher",))
-        return self.context.launcher
-
-    @property
-    def repaired(self) -> bool:
-        """Whether ``run_recipe.py`` synchronises fine-tuning values before the validation (0.6 and later)."""
-        return self.release >= R06 and self.context.launcher == "run_recipe"
 
     # ------------------------------------------------------------------ topology
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mbpack.rules.base import Rule
-from mbpack.rules.registry import ALWAYS, WATCHED, module_rules
+from mbpack.rules.registry import ALWAYS, module_rules
+from mbpack.rules.watched import WATCHED
 
 ALL_RULES: tuple[Rule, ...] = (
     *(rule for module in ALWAYS for rule in module.RULES),
