@@ -272,7 +272,7 @@ class Settings:
 
     def _fallback(self, key: str, parts: tuple[str, ...], canonical: str) -> Setting:
         recipe = self.recipe
-        if recipe is not None and not self._replaced(parts[:-1]):
+        if recipe is not None and not self._replaced(parts[:-1]) and not self._dropped(parts):
             written = ".".join(parts)
             values = recipe.values
             if canonical in values:
@@ -283,6 +283,15 @@ class Settings:
             if isinstance(owner, Mapping) and "_target_" not in owner and parts[-1] in owner:
                 return Setting(written, owner[parts[-1]], Origin.RECIPE)
         return self._default(key, parts)
+
+    def _dropped(self, parts: tuple[str, ...]) -> bool:
+        """Whether the recipe's value is lost on the way into a dataset of another class, which has no such field."""
+        return parts[0] == "dataset" and self._new_dataset and self._is_foreign(parts)
+
+    @cached_property
+    def _new_dataset(self) -> bool:
+        recipe = self.recipe
+        return recipe is not None and self.classes.remade(("dataset",)) and self.classes.at(("dataset",)) != recipe.dataset_class
 
     def _replaced(self, owner: tuple[str, ...]) -> bool:
         """Whether the user covered the recipe's object with a leaf in some layer (then the recipe's fields are gone)."""
