@@ -57,7 +57,7 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         held = _base(run, owner, NO_DEFAULT)
         if held is None or _is_callable(run, owner, held):
             return "missing"  # a mapping of the file where the tree has none: it has its own keys and no others
-    cls = settings.class_at(_canonical(run, owner))
+    cls = _tree_class(run, owner)
     if cls is None:
         if not settings.base_known and key[0] in ("model", "dataset"):
             schema = settings.schema
@@ -78,6 +78,13 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
     if fields is None:
         raise Unknown(owner, (), f"the fields of {cls} are not known")
     return "exists" if key[-1] in fields else "missing"
+
+
+def _tree_class(run: Run, owner: str) -> str | None:
+    """The class whose fields the tree has at a path: the recipe's, whatever ``_target_`` the file merges into it."""
+    recipe = run.settings.recipe
+    held = {"dataset": recipe.dataset_class, "model": recipe.model_class}.get(owner) if recipe is not None else None
+    return held or run.settings.class_at(_canonical(run, owner))
 
 
 def is_set(run: Run, override: Override) -> bool:
@@ -155,8 +162,12 @@ def _base(run: Run, path: str, unknown: Any) -> Any:
     """What the recipe or else the class holds at a path, whatever the file says; ``unknown`` where neither tells."""
     settings, parts = run.settings, path.split(".")
     canonical = _canonical(run, path)
-    if settings.recipe is not None and canonical in settings.recipe.values:
-        return settings.recipe.values[canonical]
+    if settings.recipe is not None:
+        values, (owner, _, name) = settings.recipe.values, canonical.rpartition(".")
+        if canonical in values:
+            return values[canonical]
+        if owner in FREE and isinstance(values.get(owner), Mapping) and name in values[owner]:
+            return values[owner][name]
     if len(parts) == 1:
         field = settings.schema.sections.get(path)
     else:
