@@ -83,6 +83,16 @@ class CliUnknownKey(RejectingRule):
                     fix=Fix("the right key", (Edit("delete", path),)),
                     station="load",
                 )
+            elif state == "exists" and entry.op == "delete" and not is_set(run, entry):
+                yield self.finding(
+                    run,
+                    REJECTED_LOAD,
+                    path,
+                    f"{path} is null: there is nothing to delete, and the override is refused",
+                    setting=place_of_argument(run, entry),
+                    fix=Fix("leave it out"),
+                    station="load",
+                )
             elif state == "exists" and entry.op == "add" and is_set(run, entry) and not isinstance(entry.value, (dict, list)):
                 yield self.finding(
                     run,
