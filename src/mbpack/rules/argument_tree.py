@@ -120,10 +120,8 @@ def _set_aside(run: Run, key: tuple[str, ...]) -> bool:
         return False
     for depth in range(1, len(key) + 1):
         path = ".".join(key[:depth])
-        if _written_in_file(run, key[:depth]):
-            return False
         if _is_callable(run, path, _base(run, path, None)):
-            return True
+            return not _written_in_file(run, key[:depth])  # what the file writes there is part of it
     return False
 
 
