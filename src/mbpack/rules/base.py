@@ -8,7 +8,7 @@ the rule; the engine then lists it under "not checked".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
@@ -198,9 +198,3 @@ def words(items: Iterable[Any], joiner: str = "and") -> str:
 def is_number(value: Any) -> bool:
     """Whether arithmetic works on a value (booleans count as numbers, as in Python)."""
     return isinstance(value, (int, float))
-
-
-def each(*parts: Iterable[Finding]) -> Iterator[Finding]:
-    """Findings of several checks in order."""
-    for part in parts:
-        yield from part
