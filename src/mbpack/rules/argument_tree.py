@@ -36,7 +36,7 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         Unknown: the recipe that holds the owner was not named.
     """
     settings = run.settings
-    if any(_written_in_file(run, key[:depth]) for depth in (len(key),)):
+    if _written_in_file(run, key):
         return "exists"
     if _set_aside(run, key):
         return "apart"

@@ -22,7 +22,7 @@ SPECS, SWITCH = "dataset.offline_packing_specs", "dataset.enable_offline_packing
 IN_BATCH_KEY, DEFER = "dataset.enable_in_batch_packing", "dataset.defer_in_batch_packing_to_step"
 FIXED, CYCLIC = "dataset.dataset_kwargs.pad_to_max_length", "cyclic"
 TOKENIZER_WORKERS, FSDP_FORMAT = 16, "fsdp_dtensor"
-_SECTIONS = "model train dataset ddp dist checkpoint peft comm_overlap rerun_state_machine validation".split()
+_SECTIONS = "model train dataset ddp dist checkpoint comm_overlap rerun_state_machine validation".split()
 
 
 @dataclass(frozen=True, slots=True)
