@@ -161,3 +161,9 @@ def test_a_new_key_of_a_free_mapping_gets_its_plus_sign() -> None:
     assert mended.state.overrides == (f"+{arguments[0]}", arguments[1])
     assert mended.after.verdict == "accepted"
     assert not mend(Request([parse(HEAD)], overrides=parse_overrides(mended.state.overrides))).changed
+
+
+def test_a_comment_about_the_run_is_not_removed_with_the_key_around_it() -> None:
+    mended = fix("nothing:\n# mbpack: bridge=0.3\n  of this\ntrain:\n  micro_batch_size: 1\n")
+    assert not mended.changed
+    assert ["`# mbpack:` comment" in manual.reason for manual in mended.manual] == [True]

@@ -237,6 +237,19 @@ def _targets(item: Item, depth: int) -> Iterable[str]:
         yield from _targets(child, depth + 1)
 
 
+def directives_of(documents: Iterable[Document]) -> tuple[Given, tuple[Ignore, ...], tuple[ContextProblem, ...]]:
+    """The ``# mbpack:`` comments of one configuration: of two files that say the same word the later one counts."""
+    directive = Given()
+    ignores: tuple[Ignore, ...] = ()
+    problems: tuple[ContextProblem, ...] = ()
+    for document in documents:
+        given, more, wrong = parse_directives(document)
+        problems += wrong
+        directive = Given(*(new if new is not None else old for new, old in zip(_values(given), _values(directive), strict=True)))
+        ignores += more
+    return directive, ignores, problems
+
+
 def resolve_context(
     flags: Given,
     project: Given,
@@ -248,14 +261,7 @@ def resolve_context(
 
     ``script`` is what a launch command shows, ``options`` are its flags.
     """
-    directive = Given()
-    ignores: tuple[Ignore, ...] = ()
-    problems: tuple[ContextProblem, ...] = ()
-    for document in documents:
-        given, more, wrong = parse_directives(document)
-        problems += wrong
-        directive = Given(*(new if new is not None else old for new, old in zip(_values(given), _values(directive), strict=True)))
-        ignores += more
+    directive, ignores, problems = directives_of(documents)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for name in ("bridge", "recipe", "gpus", "launcher", "step", "nodes"):

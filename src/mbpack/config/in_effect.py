@@ -14,10 +14,10 @@ from mbpack.config.settings import Unknown
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.formulas import Derived
+from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import R06, R07
 from mbpack.facts.widths import IN_BATCH_FIXED_SINCE
 
-SPECS = "dataset.offline_packing_specs"
 PACK_SIZE, PAD_MULT = f"{SPECS}.packed_sequence_size", f"{SPECS}.pad_seq_to_mult"
 TRAIN_PACKS = f"{SPECS}.packed_train_data_path"
 KWARGS_WIDTH = "dataset.dataset_kwargs.pad_to_max_length"

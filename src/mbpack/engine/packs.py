@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from mbpack.config.context import Context, Given, resolve_context
 from mbpack.config.document import Document, parse
 from mbpack.config.evidence import Evidence
-from mbpack.config.in_effect import DATA_SEQ, SPECS, TRAIN_PACKS
+from mbpack.config.in_effect import DATA_SEQ, TRAIN_PACKS
 from mbpack.config.run import Run
 from mbpack.config.settings import Settings
 from mbpack.engine.check import Selection, check
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
-from mbpack.facts.keys import OFFLINE_SWITCH, path_in, specs_target
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS, path_in, specs_target
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import R06
 from mbpack.facts.schema import schema

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mbpack.config.context import infer_release
+from mbpack.config.context import directives_of, infer_release
 from mbpack.config.edit import CannotEdit
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
@@ -168,7 +168,7 @@ class _Mender:
         for _ in range(MAX_CHAIN):
             new = _created(after, result)
             if not new:
-                self._check_release(trial)
+                self._check_told(trial)
                 return trial, after, done
             following = self._following(trial, after, new, visited)
             if following is None:
@@ -178,10 +178,14 @@ class _Mender:
             done.append(made)
         raise _Failed("it leads from one problem to the next")
 
-    def _check_release(self, state: State) -> None:
-        """A release that the files themselves tell stays told: the next judgement must be of the same one."""
+    def _check_told(self, state: State) -> None:
+        """What the files themselves tell of the run stays told: the next judgement must be of the same one."""
         context = self.before.context
-        if context is None or context.sources.get("bridge") not in ("file", "default"):
+        if context is None:
+            return
+        if directives_of(state.documents)[0] != directives_of(self.request.documents)[0]:
+            raise _Failed("a `# mbpack:` comment would go with it; move the comment to a place of its own")
+        if context.sources.get("bridge") not in ("file", "default"):
             return
         told = infer_release(document.root for document in state.documents if document.root is not None)
         if (told[0] if told is not None else DEFAULT) != context.version.release:

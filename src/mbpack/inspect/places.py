@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from mbpack.config.in_effect import SPECS, TRAIN_PACKS, pack_size, pad_multiple
+from mbpack.config.in_effect import TRAIN_PACKS, pack_size, pad_multiple
 from mbpack.config.run import Run
 from mbpack.config.settings import ABSENT, Object, Unknown, WrongKind
 from mbpack.facts.artifacts import (
@@ -22,6 +22,7 @@ from mbpack.facts.artifacts import (
     pack_file,
     tokenizer_directory,
 )
+from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import R06, Release
 
 EXPLICIT = {"training": TRAIN_PACKS, "validation": f"{SPECS}.packed_val_data_path"}

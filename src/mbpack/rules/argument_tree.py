@@ -10,7 +10,7 @@ from mbpack.config.overrides import Override
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin, Setting, Unknown, walk
 from mbpack.facts.activations import replaceable
-from mbpack.facts.keys import ADAPTER, parts_in
+from mbpack.facts.keys import ADAPTER, SPECS, parts_in
 from mbpack.facts.schema import NO_DEFAULT, Opaque
 
 FREE = ("dataset.dataset_kwargs", "env_vars")
@@ -82,9 +82,11 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
 
 def _tree_class(run: Run, owner: str) -> str | None:
     """The class whose fields the tree has at a path: the recipe's, whatever ``_target_`` the file merges into it."""
-    recipe = run.settings.recipe
+    recipe, canonical = run.settings.recipe, _canonical(run, owner)
     held = {"dataset": recipe.dataset_class, "model": recipe.model_class}.get(owner) if recipe is not None else None
-    return held or run.settings.class_at(_canonical(run, owner))
+    if held is None and recipe is not None and recipe.holds(canonical):
+        held = run.settings.schema.class_of(recipe.values[canonical]["_target_"])
+    return held or run.settings.class_at(canonical)
 
 
 def is_set(run: Run, override: Override) -> bool:
@@ -168,14 +170,17 @@ def _base(run: Run, path: str, unknown: Any) -> Any:
             return values[owner][name]
     if len(parts) == 1:
         field = settings.schema.sections.get(path)
+        if field is not None and field.default is NO_DEFAULT and settings.recipe is not None:
+            return {}  # every recipe gives the sections that have no default
     else:
-        field = (settings.schema.fields(settings.class_at(".".join(parts[:-1])) or "") or {}).get(parts[-1])
+        owner = ".".join(parts[:-1])
+        field = (settings.schema.fields(settings.class_at(owner) or _tree_class(run, owner) or "") or {}).get(parts[-1])
     return unknown if field is None else field.default
 
 
 def _canonical(run: Run, path: str) -> str:
-    specs = ".".join(parts_in(run.release, "dataset.offline_packing_specs"))
-    return "dataset.offline_packing_specs" if path == specs else path
+    specs = ".".join(parts_in(run.release, SPECS))
+    return SPECS + path.removeprefix(specs) if path == specs or path.startswith(f"{specs}.") else path
 
 
 def _written_in_file(run: Run, key: tuple[str, ...]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_PRESET_SPLITS
+from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
 from mbpack.rules.base import (
     CRASH_DATA,
@@ -23,7 +24,6 @@ from mbpack.rules.base import (
 
 ROOT, HF = "dataset.dataset_root", "dataset.hf_dataset"
 HF_ONLY = ("hf_validation_dataset", "hf_test_dataset", "hf_output_root", "hf_validation_proportion")
-SPECS = "dataset.offline_packing_specs"
 PACK_PATHS = ("packed_train_data_path", "packed_val_data_path", "packed_metadata_path")
 
 

@@ -8,11 +8,11 @@ from mbpack.config import in_effect
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin, Setting
 from mbpack.facts.hard_blocks import PACKING_PRESET, unpacked_presets
+from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
 from mbpack.rules.base import IGNORED, REJECTED_LOAD, SILENT, Finding, Fix, RejectingRule, Rule, set_to
 
 PACKED, DATASET = "packed_sequence", "dataset"
-SPECS = "dataset.offline_packing_specs"
 
 
 def flag_of(run: Run, name: str) -> str | None:

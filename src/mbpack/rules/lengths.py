@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import COLLATING, Run
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import NIGHTLY, R04, R06, R07
 from mbpack.rules.alignment import another_multiple
 from mbpack.rules.base import (
@@ -27,7 +28,6 @@ from mbpack.rules.base import (
 )
 
 MODEL_SEQ, DATA_SEQ = "model.seq_length", "dataset.seq_length"
-SPECS = "dataset.offline_packing_specs"
 #: Dataset classes whose length is compared with the model's, up to 0.5 and from 0.6 on.
 _COMPARED = {
     False: (DatasetKind.PRETRAIN, DatasetKind.GPT_SFT),

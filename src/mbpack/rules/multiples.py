@@ -8,7 +8,6 @@ from mbpack.config.in_effect import (
     DATA_SEQ,
     IN_BATCH,
     PAD_MULT,
-    SPECS,
     count,
     cp_size,
     likely_multiple,
@@ -20,6 +19,7 @@ from mbpack.config.in_effect import (
 from mbpack.config.run import COLLATING, Run
 from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import NIGHTLY, R03, R05, R06, R07
 from mbpack.rules.alignment import CP, SP, TP, another_multiple, by_launcher
 from mbpack.rules.base import CRASH_DATA, CRASH_LATER, CRASH_STEP, Finding, Fix, Outcome, Rule, set_to

@@ -8,11 +8,9 @@ from typing import NamedTuple
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.keys import path_in, specs_target
+from mbpack.facts.keys import SPECS, path_in, specs_target
 from mbpack.facts.releases import R06
 from mbpack.rules.base import LAUNCHER_SETS, NOTE, REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to
-
-SPECS = "dataset.offline_packing_specs"
 
 
 class Held(NamedTuple):
@@ -129,7 +127,13 @@ class NestedUnderNone(RejectingRule):
         if run.repaired and run.flag("dataset.enable_offline_packing"):
             yield self.finding(run, LAUNCHER_SETS, SPECS, "run_recipe.py turns this mapping into specs", on_key=True, fix=fix)
             return
-        origin = "the file gives it" if run.complete else "the recipe holds null there and the mapping has"
+        recipe = run.settings.recipe
+        if run.complete:
+            origin = "the file gives it"
+        elif recipe is not None and recipe.holds(SPECS):
+            origin = "the dataset is made anew by its _target_ and the mapping has"
+        else:
+            origin = "the recipe holds null there and the mapping has"
         yield self.finding(
             run,
             REJECTED,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from math import lcm
 
-from mbpack.config.in_effect import EVAL_CP, SPECS, TRAIN_PACKS, cp_size
+from mbpack.config.in_effect import EVAL_CP, TRAIN_PACKS, cp_size
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.artifacts import NPY_SUFFIX, SPLITS
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import R04, R05, R06
 from mbpack.rules.base import Outcome
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
 from mbpack.rules.base import CRASH_STEP, DERIVED, REJECTED, SILENT, Finding, Fix, RejectingRule, Rule, set_to
 from mbpack.rules.lookup import is_hybrid, row_width, rows_have_one_width, step_of
 
 PP, CP = "model.pipeline_model_parallel_size", "model.context_parallel_size"
-SPECS = "dataset.offline_packing_specs"
 IN_BATCH, VARIABLE, MODEL_SEQ = "dataset.enable_in_batch_packing", "model.variable_seq_lengths", "model.seq_length"
 
 

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from mbpack.config.document import Interpolation, Item
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting
-from mbpack.facts.keys import path_in
+from mbpack.facts.keys import SPECS, path_in
 from mbpack.facts.sections import stops_at
 from mbpack.rules.base import CRASH_DATA, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
-
-SPECS = "dataset.offline_packing_specs"
 
 
 def _setting(path: str, item: Item, layer: Layer) -> Setting:

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from mbpack.config.document import Item
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting
-from mbpack.facts.keys import path_in, specs_target
+from mbpack.facts.keys import SPECS, path_in, specs_target
 from mbpack.facts.releases import R04, R05, RELEASES
 from mbpack.facts.schema import schema
 from mbpack.facts.targets import CALLABLE_FIELDS, is_blocked
 from mbpack.rules.base import IGNORED, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
-
-SPECS = "dataset.offline_packing_specs"
 
 
 def _targets(item: Item, path: str) -> Iterator[tuple[str, Item, Item]]:
