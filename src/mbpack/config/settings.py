@@ -21,7 +21,7 @@ from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknow
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
 from mbpack.config.object_classes import ObjectClasses, walk
-from mbpack.facts.keys import ADAPTER, SPECS, paths
+from mbpack.facts.keys import ADAPTER, KEYWORD_ALIASES, SPECS, paths
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import Version
 from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
@@ -263,10 +263,17 @@ class Settings:
             item = walk(layer.root, parts)
             if item is not None and (item.value is not MISSING or self.complete):
                 return item.plain if item.value.__class__ in (dict, list) else item.value
+        if parts[0] == "dataset" and self._is_keyword(parts):
+            raise KeyError(path)
         value = self._fallback(path, parts, path).value
         if value is ABSENT:
             raise KeyError(path)
         return value
+
+    def _is_keyword(self, parts: tuple[str, ...]) -> bool:
+        """Whether the recipe's dataset takes a name when it is made, but has no field of it: the tree knows it not."""
+        cls = self.recipe.dataset_class if self.recipe is not None else None
+        return parts[-1] in KEYWORD_ALIASES.get(cls or "", ()) and parts[-1] not in (self.schema.fields(cls or "") or {})
 
     # ------------------------------------------------------------------ recipe and class defaults
 
