@@ -20,6 +20,10 @@ _KIND = "duplicate-key"
 
 Path = tuple[str, ...]
 
+#: What became of joining the entries of a key in a text: mending judges the same texts many times.
+_made: dict[tuple[Any, ...], Edited | CannotEdit] = {}
+_MOST_MADE = 256
+
 
 def path_of(document: Document, problem: Problem) -> Path | None:
     """The key a duplicate is about; None where a third entry comes after it, or it cannot be told."""
@@ -48,6 +52,22 @@ def merged(document: Document, path: Path) -> Edited:
     Raises:
         CannotEdit: they do not agree, or the text cannot be joined by machine.
     """
+    asked = (document.text, document.bom, document.path, document.encoding, path)
+    made = _made.get(asked)
+    if made is None:
+        if len(_made) >= _MOST_MADE:
+            _made.clear()
+        try:
+            made = _merged(document, path)
+        except CannotEdit as reason:
+            made = reason
+        _made[asked] = made
+    if isinstance(made, CannotEdit):
+        raise CannotEdit(str(made))
+    return made
+
+
+def _merged(document: Document, path: Path) -> Edited:
     kept = values_to_keep(document, path)
     text = document.text
     earlier, later = _entries(text, path)

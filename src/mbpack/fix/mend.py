@@ -129,11 +129,15 @@ class _Mender:
         state, result = start, self.before
         done: list[Done] = []
         self.seen.add(start.texts)
+        again = False  # whether a fix was made since another one failed: what stood in the way may be gone
         while result.run is not None and len(done) < MAX_FIXES:
             candidates = fixable(result, self.unsafe, self.request.selection)
             finding = next((found for found in candidates if _mark(found) not in self.failed), None)
-            if finding is None:
+            if finding is None and not again:
                 break
+            if finding is None:
+                self.failed, again = {}, False
+                continue
             try:
                 state, result, made = self._attempt(state, result, finding)
             except _Failed as reason:
@@ -141,7 +145,7 @@ class _Mender:
             else:
                 done += made
                 self.seen.add(state.texts)
-                self.failed = {}  # what stood in the way may be gone
+                again = bool(self.failed)
         manual = [
             Manual(finding, self.failed.get(_mark(finding), ""))
             for finding in result.findings
