@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from mbpack.facts.releases import R03, R04, R05, R06, R07, Release
+from mbpack.facts.releases import R03, R04, R05, R06, Release
 
 #: Stations before ``validate``: reading the file, then mixed precision, data parallel size, communication overlap.
 _START = (
@@ -345,7 +345,7 @@ _R07 = (
     *_LATE,
 )
 
-_ORDERS = {R03: _R03, R04: _R03, R05: _R05, R06: _R06, R07: _R07}
+_ORDERS = {R03: _R03, R04: _R03, R05: _R05, R06: _R06}
 
 
 @cache

@@ -108,8 +108,8 @@ def _body(data: bytes, name: str) -> Any:
     start = data.find(b"\n" + name.encode() + b"\t")
     if start < 0:
         return None
-    start = data.index(b"\t", start) + 1
-    return json.loads(data[start : data.index(b"\n", start)])
+    start = data.index(b"\t", start)
+    return json.loads(data[start : data.index(b"\n", start)])  # the tab is white space to JSON
 
 
 @functools.cache

@@ -277,8 +277,10 @@ class EnergonResume(Rule):
         if run.dataset is not DatasetKind.ENERGON or not (run.in_batch or run.energon_packing):
             return
         saves, loads = run.maybe(SAVE) is not None, run.maybe(LOAD) is not None
+        if not saves and not loads:
+            return
         key = LOAD if run.wrote(LOAD) or not saves else SAVE
-        if run.release <= R05 and (saves or loads):
+        if run.release <= R05:
             yield self.finding(
                 run,
                 SILENT_RESUME.as_warning(),
@@ -286,7 +288,7 @@ class EnergonResume(Rule):
                 f"{run.release} never restores the Energon loader: a resumed run starts the data from the beginning",
                 fix=Fix("plan for it, or Megatron-Bridge 0.6 or later"),
             )
-        elif run.release >= R06 and run.maybe(VPP) is not None and (saves or loads):
+        elif run.maybe(VPP) is not None:
             yield self.finding(
                 run,
                 SILENT_RESUME.as_warning(),
@@ -296,7 +298,7 @@ class EnergonResume(Rule):
                 related=(key,),
                 fix=Fix("no virtual pipeline, or start the data anew knowingly"),
             )
-        elif run.release >= R06 and run.wrote(LOAD) and loads:
+        elif run.wrote(LOAD) and loads:
             yield self.finding(
                 run,
                 Outcome("info", "note", "resume"),

@@ -62,8 +62,10 @@ class PackInsideJob(Rule):
         if not prepares(run) or ready(run) or not run.evidence.split("training").missing or run.context.gpus == 1:
             return
         lines = run.evidence.raw.lines
-        seconds = (lines or 0) / PACKED_ROWS_PER_SECOND
-        if lines is None or seconds <= COLLECTIVE_TIMEOUT:
+        if lines is None:
+            return
+        seconds = lines / PACKED_ROWS_PER_SECOND
+        if seconds <= COLLECTIVE_TIMEOUT:
             return
         yield self.finding(
             run,
