@@ -178,6 +178,8 @@ class CommTypeListLength(RejectingRule):
         kinds = run.value(COMM)
         if kinds is None or isinstance(kinds, str):
             return
+        from mbpack.rules.hybrid_layers import counted_layers  # few configurations get here
+
         if not isinstance(kinds, list):
             yield self.finding(
                 run,
@@ -187,7 +189,7 @@ class CommTypeListLength(RejectingRule):
                 fix=Fix("cp_comm_type: p2p", set_to(run, (COMM, "p2p"))),
             )
             return
-        layers = run.number("model.num_layers")
+        layers = counted_layers(run)
         if len(kinds) != layers:
             yield self.finding(
                 run,
