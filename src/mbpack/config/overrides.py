@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from .composer import MAX_DEPTH
 from .document import Document
 from .interpolation import grammar_error, primitive
 from .items import Item, Span
@@ -67,7 +68,15 @@ class OverrideProblem(Struct, frozen=True):
 
 def parse_overrides(args: Sequence[str]) -> list[Override | OverrideProblem]:
     """What each argument asks for, in order. Never raises."""
-    return [_parse(text, index) for index, text in enumerate(args)]
+    return [_bounded(_parse(text, index)) for index, text in enumerate(args)]
+
+
+def _bounded(parsed: Override | OverrideProblem) -> Override | OverrideProblem:
+    """An argument, whose key must not nest deeper than a file may."""
+    if isinstance(parsed, OverrideProblem) or len(parsed.key) <= MAX_DEPTH:
+        return parsed
+    message = f"a key of more than {MAX_DEPTH} parts is not read"
+    return OverrideProblem("syntax", message, parsed.text, parsed.index)
 
 
 def _parse(text: str, index: int) -> Override | OverrideProblem:
