@@ -99,3 +99,8 @@ def test_any_two_sections(one: dict[str, object], two: dict[str, object], indent
     assert expected.root is not None
     assert same(edited.document.root.plain["train"], expected.root.plain["train"])
     assert edited.document.root.plain["model"] == {"seq_length": 4096}
+
+
+def test_what_was_joined_once_is_not_joined_again() -> None:
+    text = "model:\n  seq_length: 4096\nmodel:\n  num_layers: 2\n"
+    assert merged(parse(text), ("model",)) is merged(parse(text), ("model",))
