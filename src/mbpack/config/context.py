@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mbpack.config.document import Document, Item
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.releases import DEFAULT, NIGHTLY, R03, R04, R05, R06, R07, Release, Version, parse_version, version_of
 
 LAUNCHERS = ("run_recipe", "script")
@@ -156,8 +157,8 @@ _KEY_MARKERS: tuple[tuple[str, Release | None, Release | None], ...] = (
     ("dataset.source_weights", R07, None),
     ("dataset.blend_seed", R07, None),
     ("dataset.hf_processor_kwargs", R07, None),
-    ("dataset.offline_packing_specs", R06, None),
-    ("dataset.enable_offline_packing", R06, None),
+    (SPECS, R06, None),
+    (OFFLINE_SWITCH, R06, None),
     ("dataset.enable_in_batch_packing", R06, None),
     ("dataset.preprocessing", R06, None),
     ("dataset.hf_dataset", R06, None),

@@ -20,8 +20,8 @@ _KIND = "duplicate-key"
 
 Path = tuple[str, ...]
 
-#: What became of joining the entries of a key in a text: mending judges the same texts many times.
-_made: dict[tuple[Any, ...], Edited | CannotEdit] = {}
+#: The joined document, or why there is none, by text and key: mending judges the same texts many times.
+_made: dict[tuple[Any, ...], Edited | str] = {}
 _MOST_MADE = 256
 
 
@@ -60,10 +60,10 @@ def merged(document: Document, path: Path) -> Edited:
         try:
             made = _merged(document, path)
         except CannotEdit as reason:
-            made = reason
+            made = str(reason)
         _made[asked] = made
-    if isinstance(made, CannotEdit):
-        raise CannotEdit(str(made))
+    if isinstance(made, str):
+        raise CannotEdit(made)
     return made
 
 

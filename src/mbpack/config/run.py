@@ -16,6 +16,7 @@ from mbpack.config.settings import ABSENT, Object, Unknown, WrongKind
 from mbpack.facts import formulas
 from mbpack.facts.classes import DATASET_MARKERS, DatasetKind, dataset_kind
 from mbpack.facts.formulas import Derived
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, Mode
 from mbpack.facts.releases import R04, R05, R06, R07
 
@@ -187,13 +188,13 @@ class Run(Reading):
     @cached_property
     def specs(self) -> Any:
         """The offline packing specs: an Object, None, or (absent) None for classes without them."""
-        return self.value("dataset.offline_packing_specs")
+        return self.value(SPECS)
 
     @cached_property
     def specs_plain(self) -> bool:
         """Whether the specs are a plain mapping rather than an object, on which upstream's attribute access fails."""
         known = isinstance(self.specs, Object) and self.settings.base_known
-        return known and self.settings.class_at("dataset.offline_packing_specs") is None
+        return known and self.settings.class_at(SPECS) is None
 
     @property
     def has_specs(self) -> bool:
@@ -204,7 +205,7 @@ class Run(Reading):
     def offline(self) -> bool:
         """Whether offline packing is on: up to 0.5 specs with a positive size, from 0.6 on the switch."""
         if self.release >= R06:
-            switch = self.value("dataset.enable_offline_packing", False)
+            switch = self.value(OFFLINE_SWITCH, False)
             return bool(switch)
         if self.specs is None or self.dataset is not DatasetKind.GPT_SFT:
             return False

@@ -263,17 +263,17 @@ class Settings:
             item = walk(layer.root, parts)
             if item is not None and (item.value is not MISSING or self.complete):
                 return item.plain if item.value.__class__ in (dict, list) else item.value
-        if parts[0] == "dataset" and self._is_keyword(parts):
+        if parts[:-1] == ("dataset",) and self._is_keyword(parts[-1]):
             raise KeyError(path)
         value = self._fallback(path, parts, path).value
         if value is ABSENT:
             raise KeyError(path)
         return value
 
-    def _is_keyword(self, parts: tuple[str, ...]) -> bool:
-        """Whether the recipe's dataset takes a name when it is made, but has no field of it: the tree knows it not."""
+    def _is_keyword(self, name: str) -> bool:
+        """Whether the recipe's dataset takes a keyword when it is made, but has no field of it: the tree knows it not."""
         cls = self.recipe.dataset_class if self.recipe is not None else None
-        return parts[-1] in KEYWORD_ALIASES.get(cls or "", ()) and parts[-1] not in (self.schema.fields(cls or "") or {})
+        return name in KEYWORD_ALIASES.get(cls or "", ()) and name not in (self.schema.fields(cls or "") or {})
 
     # ------------------------------------------------------------------ recipe and class defaults
 

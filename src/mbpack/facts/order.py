@@ -345,6 +345,7 @@ _R07 = (
     *_LATE,
 )
 
+#: Later releases have the newest order.
 _ORDERS = {R03: _R03, R04: _R03, R05: _R05, R06: _R06}
 
 

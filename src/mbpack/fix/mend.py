@@ -133,9 +133,9 @@ class _Mender:
         while result.run is not None and len(done) < MAX_FIXES:
             candidates = fixable(result, self.unsafe, self.request.selection)
             finding = next((found for found in candidates if _mark(found) not in self.failed), None)
-            if finding is None and not again:
-                break
             if finding is None:
+                if not again:
+                    break
                 self.failed, again = {}, False
                 continue
             try:

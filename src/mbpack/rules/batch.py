@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import (
     CRASH_DATA,
@@ -173,7 +174,7 @@ class OfflineEnablePair(RejectingRule):
     releases = (R06, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        switch, specs = "dataset.enable_offline_packing", "dataset.offline_packing_specs"
+        switch, specs = OFFLINE_SWITCH, SPECS
         on, held = run.flag(switch), run.specs
         if on and held is None:
             if run.repaired:
@@ -257,7 +258,7 @@ class OfflineInBatchExclusive(RejectingRule):
                 "dataset.enable_in_batch_packing",
                 "offline packing and in-batch packing are both switched on",
                 why="Packs from disk would be concatenated once more; upstream allows one packing owner.",
-                related=("dataset.enable_offline_packing",),
+                related=(OFFLINE_SWITCH,),
                 fix=Fix(
                     "enable_in_batch_packing: false (keeps the offline packs)",
                     set_to(run, ("dataset.enable_in_batch_packing", False)),

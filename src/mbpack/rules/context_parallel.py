@@ -22,6 +22,7 @@ from mbpack.rules.base import (
     Rule,
     set_to,
 )
+from mbpack.rules.stage_counts import layers_of
 
 CP = "model.context_parallel_size"
 PER_TOKEN, AVERAGE = "model.calculate_per_token_loss", "ddp.average_in_collective"
@@ -178,8 +179,6 @@ class CommTypeListLength(RejectingRule):
         kinds = run.value(COMM)
         if kinds is None or isinstance(kinds, str):
             return
-        from mbpack.rules.hybrid_layers import counted_layers  # few configurations get here
-
         if not isinstance(kinds, list):
             yield self.finding(
                 run,
@@ -189,7 +188,7 @@ class CommTypeListLength(RejectingRule):
                 fix=Fix("cp_comm_type: p2p", set_to(run, (COMM, "p2p"))),
             )
             return
-        layers = counted_layers(run)
+        layers = layers_of(run)
         if len(kinds) != layers:
             yield self.finding(
                 run,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.releases import NIGHTLY, R07
 from mbpack.rules.base import (
     IGNORED,
@@ -23,7 +24,6 @@ from mbpack.rules.lookup import foreign, is_hybrid, packs_online, uses_megatron_
 from mbpack.rules.online import OnlineRule
 
 SWITCH, SCHEDULER = "dataset.enable_global_batch_packing", "model.sequence_packing_scheduler"
-OFFLINE, SPECS = "dataset.enable_offline_packing", "dataset.offline_packing_specs"
 IN_BATCH, BUFFER = "dataset.enable_in_batch_packing", "dataset.packing_buffer_size"
 
 
@@ -125,8 +125,8 @@ class OnlineExclusive(OnlineRule):
 
     def refuse(self, run: Run) -> Iterator[Finding]:
         if run.offline:
-            off: tuple[tuple[str, object], ...] = ((OFFLINE, False), (SPECS, None))
-            yield self._say(run, OFFLINE, "offline packing", Fix("offline packing off", set_to(run, *off)))
+            off: tuple[tuple[str, object], ...] = ((OFFLINE_SWITCH, False), (SPECS, None))
+            yield self._say(run, OFFLINE_SWITCH, "offline packing", Fix("offline packing off", set_to(run, *off)))
         if run.in_batch:
             fix = Fix("enable_in_batch_packing: false", set_to(run, (IN_BATCH, False)))
             yield self._say(run, IN_BATCH, "in-batch packing", fix)

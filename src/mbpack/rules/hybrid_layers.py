@@ -27,13 +27,6 @@ def _layers(run: Run) -> int | float | None:
     return None if setting is not None and setting.likely else layers
 
 
-def counted_layers(run: Run) -> int | float | None:
-    """``num_layers`` as the start-up uses it: from 0.4 on a hybrid model takes it from its pattern."""
-    patterns = (run.value(NEW), run.value(OLD)) if run.release >= R04 and has_provider(run) else ()
-    written = next((pattern for pattern in patterns if isinstance(pattern, str)), None)
-    return run.number(LAYERS) if written is None else layers_in(written)
-
-
 def _other_number(run: Run, pattern_key: str, layers: int | float, count: int) -> Fix:
     """The number for the pattern where the user wrote the pattern, else the pattern for the number."""
     name, pattern = pattern_key.rpartition(".")[2], run.value(pattern_key)

@@ -8,7 +8,7 @@ from mbpack.config import in_effect
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin, Setting
 from mbpack.facts.hard_blocks import PACKING_PRESET, unpacked_presets
-from mbpack.facts.keys import SPECS
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
 from mbpack.rules.base import IGNORED, REJECTED_LOAD, SILENT, Finding, Fix, RejectingRule, Rule, set_to
 
@@ -125,7 +125,7 @@ class DatasetFlagUnpacks(Rule):
                 return
             again = "dataset.packed_sequence_specs with its _target_"
         else:
-            if run.wrote("dataset.enable_offline_packing") and run.flag("dataset.enable_offline_packing"):
+            if run.wrote(OFFLINE_SWITCH) and run.flag(OFFLINE_SWITCH):
                 return
             again = "dataset.enable_offline_packing=true +dataset.offline_packing_specs.pad_seq_to_mult=N"
         yield self.finding(

@@ -13,6 +13,7 @@ from mbpack.facts import hard_blocks
 from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hard_blocks import belongs, is_hybrid_class, launcher_step, step_name
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, OFFLINE
 from mbpack.facts.releases import NIGHTLY, R06, R07
 from mbpack.rules.base import Edit, Fix, set_to
@@ -21,7 +22,6 @@ from mbpack.rules.base import Edit, Fix, set_to
 VLM_KINDS = (DatasetKind.DIRECT_HF, DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
 OVERLAP, DELAYED = "overlap_moe_expert_parallel_comm", "delay_wgrad_compute"
 VARIANT = "model.experimental_attention_variant"
-SWITCH, SPECS = "dataset.enable_offline_packing", "dataset.offline_packing_specs"
 IN_BATCH = "dataset.enable_in_batch_packing"
 _SWITCHES = {GLOBAL_BATCH: "dataset.enable_global_batch_packing", ENERGON: "dataset.packing_buffer_size"}
 
@@ -128,14 +128,14 @@ def foreign(run: Run, key: str) -> Setting | None:
 def packing_key(run: Run) -> str:
     """The key that switches the packing of a run on."""
     if run.mode is OFFLINE:
-        return SWITCH if run.release >= R06 else f"{SPECS}.packed_sequence_size"
+        return OFFLINE_SWITCH if run.release >= R06 else f"{SPECS}.packed_sequence_size"
     return {GLOBAL_BATCH: "dataset.enable_global_batch_packing", ENERGON: "dataset.packing_buffer_size"}.get(run.mode, IN_BATCH)
 
 
 def unpack(run: Run) -> Fix:
     """The fix that switches packing off."""
     if run.mode is OFFLINE:
-        off = ((SWITCH, False), (SPECS, None)) if run.release >= R06 else ((SPECS, None),)
+        off = ((OFFLINE_SWITCH, False), (SPECS, None)) if run.release >= R06 else ((SPECS, None),)
         return Fix("packing off (micro_batch_size may grow again)", set_to(run, *off))
     key = packing_key(run)
     return Fix("packing off", set_to(run, (key, None if run.mode is ENERGON else False)))

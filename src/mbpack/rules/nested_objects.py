@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.keys import SPECS, path_in, specs_target
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS, path_in, specs_target
 from mbpack.facts.releases import R06
 from mbpack.rules.base import LAUNCHER_SETS, NOTE, REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to
 
@@ -124,7 +124,7 @@ class NestedUnderNone(RejectingRule):
             return
         if not run.specs_plain:
             return
-        if run.repaired and run.flag("dataset.enable_offline_packing"):
+        if run.repaired and run.flag(OFFLINE_SWITCH):
             yield self.finding(run, LAUNCHER_SETS, SPECS, "run_recipe.py turns this mapping into specs", on_key=True, fix=fix)
             return
         recipe = run.settings.recipe

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mbpack.facts import formulas
 from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.keys import specs_target
+from mbpack.facts.keys import OFFLINE_SWITCH, SPECS, specs_target
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, Mode
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.facts.widths import ROW_ROUNDING, dynamic_width_aligned
@@ -18,7 +18,6 @@ from mbpack.wizard.draft import Draft, Refused
 from mbpack.wizard.steps import step_function
 from mbpack.wizard.yaml_text import Line
 
-SPECS, SWITCH = "dataset.offline_packing_specs", "dataset.enable_offline_packing"
 IN_BATCH_KEY, DEFER = "dataset.enable_in_batch_packing", "dataset.defer_in_batch_packing_to_step"
 FIXED, CYCLIC = "dataset.dataset_kwargs.pad_to_max_length", "cyclic"
 TOKENIZER_WORKERS, FSDP_FORMAT = 16, "fsdp_dtensor"
@@ -122,7 +121,7 @@ def _offline_lines(job: Job) -> Iterator[Line]:
     draft = job.draft
     yield from _in_batch_off(draft)
     if draft.release >= R06:
-        yield Line(SWITCH, True)
+        yield Line(OFFLINE_SWITCH, True)
     yield from _specs_lines(draft)
     why = fixed_width_reason(draft)
     if why is not None:
@@ -231,8 +230,8 @@ def _no_packing_lines(job: Job) -> Iterator[Line]:
 
 def _offline_off(draft: Draft) -> Iterator[Line]:
     """Both halves of the switch: from 0.6 on one without the other is refused."""
-    if draft.recipe_value(SWITCH) is True:
-        yield Line(SWITCH, False, "the recipe packs offline")
+    if draft.recipe_value(OFFLINE_SWITCH) is True:
+        yield Line(OFFLINE_SWITCH, False, "the recipe packs offline")
     if draft.recipe_value(SPECS) is not None:
         yield Line(SPECS, None, "refused while the switch is off" if draft.release >= R06 else "the recipe packs offline")
 

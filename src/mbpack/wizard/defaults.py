@@ -7,6 +7,7 @@ from collections.abc import Callable
 from mbpack.facts import formulas
 from mbpack.facts.buffers import FIRST_BUFFER, buffer_for
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.keys import SPECS
 from mbpack.facts.modes import IN_BATCH, NONE, Mode
 from mbpack.facts.releases import DEFAULT
 from mbpack.wizard import catalog, sources
@@ -205,7 +206,7 @@ def mbs_for(draft: Draft, mode: Mode) -> Default:
     """The micro batch size of a packing mode."""
     own = draft.recipe_count("train.micro_batch_size")
     if mode is NONE:
-        value = 1 if draft.recipe_value("dataset.offline_packing_specs") is not None else own
+        value = 1 if draft.recipe_value(SPECS) is not None else own
         return Default(value, "one row a microbatch" if value != own else "as in the recipe")
     if mode is IN_BATCH:
         return Default(max(2, own), "in-batch packing joins the rows of one microbatch, so it needs two or more")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mbpack.engine.result import Result
 from mbpack.facts import formulas
 from mbpack.facts.buffers import buffer_bytes
+from mbpack.facts.keys import SPECS
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE
 from mbpack.facts.releases import DEFAULT, R06
 from mbpack.rules.base import Finding
@@ -190,7 +191,7 @@ def notes(plan: Plan) -> Iterator[str]:
     if job.mode is IN_BATCH:
         most = formulas.token_slots(length, draft.get("mbs"))
         yield f"one row may hold up to {most.value:,} tokens = {most.because}: plan memory for that"
-    if job.mode is NONE and draft.get("data") == HF and draft.recipe_value("dataset.offline_packing_specs") is not None:
+    if job.mode is NONE and draft.get("data") == HF and draft.recipe_value(SPECS) is not None:
         yield "the recipe packs; this file switches that off"
     for one in plan.accepted:
         yield f"{one.finding.rule.code} stays: {one.finding.message} (carried in the file as an ignore directive)"
