@@ -10,7 +10,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.offloading import ENGINE, FUSED, FUSED_STEPS, VARIABLE, expert_steps, offload_module_names
 from mbpack.facts.releases import NIGHTLY, R05, R06
-from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 from mbpack.rules.environment import variable
 from mbpack.rules.lookup import overlap_key
 from mbpack.rules.recompute import selective_modules
@@ -85,9 +85,9 @@ class OffloadModules(RejectingRule):
     def _unknown_names(self, run: Run, held: Any, names: list[str], known: frozenset[str]) -> Finding:
         if isinstance(held, list) and held:
             wrong = next(name for name in held if name not in names)
-            message = f"offload_modules has no {'null' if wrong is None else wrong}, it takes {words(sorted(known), 'or')}"
+            message = f"offload_modules has no {in_yaml(wrong)}, it takes {words(sorted(known), 'or')}"
         else:
-            found = "null" if held is None else "an empty list" if held == [] else held
+            found = "an empty list" if held == [] else in_yaml(held)
             message = f"offload_modules must be a list of names, found {found}"
         off = Fix("fine_grained_activation_offloading: false", set_to(run, (SWITCH, False)))
         return self._refuse(run, message, "", self._only(run, names)._replace(safe=False) if names else off)
@@ -199,7 +199,7 @@ class OffloadSizes(RejectingRule):
                     REJECTED,
                     key,
                     f"{name} must be {'0 or more' if largest is None else f'between 0 and {largest}'} ({unit}),"
-                    f" found {'null' if value is None else value}",
+                    f" found {in_yaml(value)}",
                     related=(SWITCH,),
                     fix=Fix(f"{name}: {usual}, the default", set_to(run, (key, usual))),
                 )
@@ -255,13 +255,13 @@ class OffloadGraphs(RejectingRule):
             yield self._refuse(run, graphs.key, message, Fix("cuda_graph_impl: none", set_to(run, (IMPL, "none"))))
         steps = stated_number(run, WARM_UP)
         if steps is None or steps <= 0:
-            found = "null" if steps is None else steps
+            found = in_yaml(steps)
             message = f"activation offloading needs cuda_graph_warmup_steps above 0, found {found}"
             yield self._refuse(run, WARM_UP, message, Fix("cuda_graph_warmup_steps: 3", set_to(run, (WARM_UP, 3)), safe=True))
         if graphs.core_impl == "full_iteration":
             bound = stated_number(run, IN_FLIGHT)
             if bound is None or bound < 0:
-                name, found = IN_FLIGHT.rpartition(".")[2], "null" if bound is None else bound
+                name, found = IN_FLIGHT.rpartition(".")[2], in_yaml(bound)
                 message = f"full-iteration CUDA graphs need {name} of 0 or more, found {found}"
                 yield self._refuse(run, IN_FLIGHT, message, Fix(f"{name}: 2, or as many copies as memory allows"))
 
@@ -305,7 +305,7 @@ class OffloadRuntime(RejectingRule):
                 run,
                 REJECTED,
                 ENGINE_IMPL if run.wrote(ENGINE_IMPL) else SWITCH,
-                f"activation offloading needs transformer_impl transformer_engine, found {'null' if impl is None else impl}",
+                f"activation offloading needs transformer_impl transformer_engine, found {in_yaml(impl)}",
                 related=(SWITCH, ENGINE_IMPL),
                 fix=Fix("transformer_impl: transformer_engine", set_to(run, (ENGINE_IMPL, "transformer_engine"))),
             )

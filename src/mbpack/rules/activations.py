@@ -22,7 +22,7 @@ from mbpack.facts.activations import (
 )
 from mbpack.facts.releases import NIGHTLY, R04, R05
 from mbpack.facts.schema import Opaque
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 from mbpack.rules.stated import stated, touched
 
 FUNCTION, GATED, BIAS = "model.activation_func", "model.gated_linear_unit", "model.add_bias_linear"
@@ -237,10 +237,10 @@ class Fusions(RejectingRule):
         return Fix(f"{switch.rpartition('.')[2]}: false", set_to(run, (switch, False)), safe=switch != STORE)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Any) -> str:
     if isinstance(value, Object):
         return value.target or "a mapping"
-    return "null" if value is None else value
+    return in_yaml(value)
 
 
 RULES: tuple[Rule, ...] = (UnknownFunction(), Fusions())

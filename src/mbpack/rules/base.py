@@ -195,6 +195,11 @@ def words(items: Iterable[Any], joiner: str = "and") -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {joiner} {texts[-1]}" if texts else ""
 
 
+def in_yaml(value: Any) -> str:
+    """A value as a file spells it: ``null``, ``true``; texts without quotes."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def is_number(value: Any) -> bool:
     """Whether arithmetic works on a value (booleans count as numbers, as in Python)."""
     return isinstance(value, (int, float))

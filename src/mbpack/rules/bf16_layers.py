@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.precision import SECTION
 from mbpack.config.run import Run
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 from mbpack.rules.fp8_fields import final, place_of
 from mbpack.rules.stage_counts import layers_of, need_layers
 
@@ -79,7 +79,7 @@ class Bf16Layers(RejectingRule):
             run,
             REJECTED,
             key if run.wrote(key) else next((other for other in (LAYERS, PP) if run.wrote(other)), key),
-            f"{name} must be between 0 and {most}, found {'null' if count is None else count}",
+            f"{name} must be between 0 and {most}, found {in_yaml(count)}",
             why=f"A pipeline stage has {layers} // {run.pp} = {most} layers.",
             related=(key, LAYERS, PP),
             fix=Fix(f"{name}: {nearest}", set_to(run, (key, nearest)) if key != SECTION else ()),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.releases import NIGHTLY, R04
-from mbpack.rules.base import REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, built_at, set_to, words
+from mbpack.rules.base import REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, built_at, in_yaml, set_to, words
 
 STRATEGY, VERIFY, FORMAT = "checkpoint.async_strategy", "checkpoint.verify_integrity", "checkpoint.ckpt_format"
 STRATEGIES = ("nvrx", "mcore")
@@ -54,7 +54,7 @@ class AtLoad(RejectingRule):
             return
         strategy, form = run.value(STRATEGY), run.value(FORMAT)
         if strategy not in STRATEGIES:
-            found = "null" if strategy is None else strategy
+            found = in_yaml(strategy)
             message = f"async_strategy must be {words(STRATEGIES, 'or')}, found {found}"
             yield self._refuse(run, STRATEGY, message, (STRATEGY, "mcore"))
         elif run.flag(VERIFY) and form != "torch_dist":
@@ -68,7 +68,7 @@ class AtLoad(RejectingRule):
             key,
             message,
             related=(FORMAT,) if key == VERIFY else (),
-            fix=Fix(f"{name}: {str(value).lower()}", set_to(run, right)),
+            fix=Fix(f"{name}: {in_yaml(value)}", set_to(run, right)),
             station="load",
             offset=built_at(run, "checkpoint"),
         )

@@ -18,6 +18,7 @@ from mbpack.rules.base import (
     Fix,
     RejectingRule,
     Rule,
+    in_yaml,
     set_to,
     words,
 )
@@ -108,7 +109,7 @@ class SourceExactlyOne(RejectingRule):
                 next((key for key in held if run.wrote(key)), ROOT),
                 f"{words(key.partition('.')[2] for key in held)} belong to a Hugging Face source, the data are local",
                 Fix(
-                    words(f"{key.partition('.')[2]}: {str(v).lower() if v is False else 'null'}" for key, v in edits),
+                    words(f"{key.partition('.')[2]}: {in_yaml(v)}" for key, v in edits),
                     set_to(run, *edits),
                     True,
                 ),

@@ -9,7 +9,7 @@ from mbpack.config.precision import SECTION, applied
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.releases import NIGHTLY, R04, R05
-from mbpack.rules.base import REJECTED, REJECTED_LOAD, Finding, Fix, Outcome, RejectingRule, Rule, built_at, set_to
+from mbpack.rules.base import REJECTED, REJECTED_LOAD, Finding, Fix, Outcome, RejectingRule, Rule, built_at, in_yaml, set_to
 
 COUNT, SIZE = "ddp.num_buckets", "ddp.bucket_size"
 OVERLAP, DISTRIBUTED = "comm_overlap", "ddp.use_distributed_optimizer"
@@ -126,7 +126,7 @@ class Fp32Patterns(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         patterns: Any = run.value(PATTERNS, ())
         if not isinstance(patterns, (list, tuple, str, Object)):
-            shown = "null" if patterns is None else patterns
+            shown = in_yaml(patterns)
             yield self._refuse(run, f"the patterns must be a list, found {shown}", ())
         elif patterns and applied(run, "ddp", "grad_reduce_in_fp32"):
             switch = f"{SECTION}.grad_reduce_in_fp32" if run.is_set(SECTION) else FP32

@@ -8,7 +8,7 @@ from typing import Any
 from mbpack.config.precision import SECTION
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 
 #: Fields that follow another one: the mixed-precision object keeps the two in step, and what it says of gathering is set last.
 _FOLLOWS = {"fp8_param": "fp8_param_gather", "fp4_param": "fp4_param_gather"}
@@ -113,7 +113,7 @@ class Fp8Fields(RejectingRule):
         key = place_of(run, name)
         if fix is None:
             off = None if name == "fp4" else False
-            fix = Fix(f"{key}: {'null' if off is None else 'false'}", set_to(run, (key, off)) if key != SECTION else ())
+            fix = Fix(f"{key}: {in_yaml(off)}", set_to(run, (key, off)) if key != SECTION else ())
         return self.finding(
             run,
             REJECTED,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts.releases import R05
-from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 from mbpack.rules.environment import variable
 from mbpack.rules.lookup import uses_megatron_fsdp
 
@@ -122,7 +122,7 @@ class Limits(RejectingRule):
         related: tuple[str, ...] = (),
         place: str = "",
     ) -> Finding:
-        shown = "null" if value is None else "false"
+        shown = in_yaml(value)
         return self.finding(
             run,
             REJECTED,

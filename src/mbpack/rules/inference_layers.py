@@ -9,7 +9,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.inference import OPTIMIZED, grouped_backends
 from mbpack.facts.releases import NIGHTLY, R04, R05
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 from mbpack.rules.stated import stated
 
 ENGINE, EXPERTS, ETP = "model.transformer_impl", "model.num_moe_experts", "model.expert_tensor_parallel_size"
@@ -64,7 +64,7 @@ class InferenceExperts(RejectingRule):
         dtype = stated(run, ROUTER)
         if dtype != "fp32":
             fix = Fix("moe_router_dtype: fp32", set_to(run, (ROUTER, "fp32")))
-            yield self._refuse(run, ROUTER, f"need moe_router_dtype fp32, found {'null' if dtype is None else dtype}", fix)
+            yield self._refuse(run, ROUTER, f"need moe_router_dtype fp32, found {in_yaml(dtype)}", fix)
         local = run.value(IMPL) == "local"
         if (local or run.release >= R05) and stated(run, GATED, False):
             where = " in local graphs" if run.release < R05 else ""
@@ -72,7 +72,7 @@ class InferenceExperts(RejectingRule):
         backend, known = stated(run, BACKEND), grouped_backends(run.release)
         fix = Fix("inference_grouped_gemm_backend: torch", set_to(run, (BACKEND, "torch")))
         if not isinstance(backend, Object) and backend not in known:
-            found = "null" if backend is None else backend
+            found = in_yaml(backend)
             yield self._refuse(run, BACKEND, f"need inference_grouped_gemm_backend {words(known, 'or')}, found {found}", fix)
         elif backend == "te" and local:
             yield self._refuse(run, BACKEND, "have no te backend in local graphs", fix)
@@ -116,7 +116,7 @@ class InferenceLayers(RejectingRule):
             return
         norm = stated(run, NORM)
         if norm != "RMSNorm":
-            yield self._refuse(run, NORM, f"need normalization RMSNorm, found {'null' if norm is None else norm}")
+            yield self._refuse(run, NORM, f"need normalization RMSNorm, found {in_yaml(norm)}")
         for key in LACKING:
             if stated(run, key, False):
                 yield self._refuse(run, key, f"exclude {key.rpartition('.')[2]}")

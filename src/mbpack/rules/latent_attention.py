@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 from mbpack.rules.stated import stated, touched
 
 LATENT, INTERLEAVED, GATE = "model.multi_latent_attention", "model.rotary_interleaved", "model.attention_output_gate"
@@ -54,7 +54,7 @@ class LatentAttention(RejectingRule):
         off = Fix("apply_rope_fusion: false", set_to(run, (FUSION, False)), safe=True)
         kind = stated(run, KIND)
         if fusion and kind != "yarn" and stated(run, LATENT):
-            shown = "null" if kind is None else kind
+            shown = in_yaml(kind)
             message = f"apply_rope_fusion in multi-latent attention needs rope_type yarn, found {shown}"
             yield self._refuse(run, message, (KIND, FUSION, LATENT), off)
         if run.flag(GATE):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin
 from mbpack.facts.releases import NIGHTLY, R04, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 
 MUP, BASE, WIDTH = "model.use_mup", "model.mup_base_hidden_size", "model.hidden_size"
 CHUNK, HEAD, FFN = "model.mamba_chunk_size", "model.kv_channels", "model.ffn_hidden_size"
@@ -88,7 +88,7 @@ class ChunkSize(RejectingRule):
                 run,
                 REJECTED,
                 CHUNK,
-                f"mamba_chunk_size must be at least 1, found {'null' if size is None else size}",
+                f"mamba_chunk_size must be at least 1, found {in_yaml(size)}",
                 why="Mamba layers scan the tokens of a row in chunks.",
                 fix=Fix("mamba_chunk_size: 128", set_to(run, (CHUNK, 128))),
             )

@@ -9,7 +9,7 @@ from mbpack.config.precision import SECTION, applied
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.dtypes import FLOAT32_ATTRIBUTES, is_float32
-from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 
 AWARE = "optimizer.use_precision_aware_optimizer"
 KIND, DISTRIBUTED = "optimizer.optimizer", "optimizer.use_distributed_optimizer"
@@ -24,9 +24,9 @@ def _single(run: Run, value: Any) -> bool:
     return isinstance(value, str) and is_float32(run.release, value, run.complete)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Any) -> str:
     if not isinstance(value, Object):
-        return "null" if value is None else value
+        return in_yaml(value)
     return f"{value.target}{' without _call_: false' if value.call else ''}" if value.target else "a mapping"
 
 
@@ -225,7 +225,7 @@ class OptimizerFlags(RejectingRule):
             message,
             why="The precision-aware optimizer chooses its formats by its own flags.",
             related=(AWARE, other),
-            fix=Fix(f"{key}: {str(value).lower()}", set_to(run, (key, value))),
+            fix=Fix(f"{key}: {in_yaml(value)}", set_to(run, (key, value))),
         )
 
 

@@ -9,7 +9,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.offloading import expert_steps
 from mbpack.facts.releases import NIGHTLY, R05, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 from mbpack.rules.stated import stated
 
 STASH, CAPACITY, CPU = "model.moe_paged_stash", "model.moe_expert_rank_capacity_factor", "model.cpu_offloading"
@@ -63,7 +63,7 @@ class PagedStash(RejectingRule):
             return
         unfit = isinstance(names, list) and any(isinstance(name, (list, Object)) for name in names)
         if unfit or not isinstance(names, (list, str)):
-            message = f"moe_paged_stash reads a list of names in offload_modules, found {'null' if names is None else names}"
+            message = f"moe_paged_stash reads a list of names in offload_modules, found {in_yaml(names)}"
             yield self._refuse(run, MODULES, message, Fix("offload_modules: []", set_to(run, (MODULES, [])), safe=True))
             return
         covered = [name for name in expert_steps(run.release) if isinstance(names, list) and name in names]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 from mbpack.rules.stated import stated, touched
 
 PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
@@ -110,7 +110,7 @@ class WarmupFlush(RejectingRule):
             REJECTED,
             WARMUP,
             "overlap_p2p_comm_warmup_flush needs overlap_p2p_comm without batch_p2p_comm, found "
-            f"{str(bool(overlapped)).lower()} and {str(bool(batched)).lower()}",
+            f"{in_yaml(bool(overlapped))} and {in_yaml(bool(batched))}",
             why="Only stages that exchange single tensors beside their computation can do so in the warm-up and the flush.",
             related=(f"{owner}.{P2P}", f"{owner}.{BATCHED}", *sizes),
             fix=Fix("overlap_p2p_comm_warmup_flush: false", set_to(run, (WARMUP, False)), safe=True),

@@ -10,7 +10,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Origin, Unknown, WrongKind
 from mbpack.facts.recomputation import recompute_module_names
 from mbpack.facts.releases import R03, R05, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 FORMER = "model.moe_layer_recompute"
 
@@ -292,7 +292,7 @@ class GraphedDropout(RejectingRule):
                 f"{key.partition('.')[2]} {value} inside a CUDA graph excludes recompute of {module}",
                 why="The recomputation would have to draw the same random numbers again, which a replayed graph cannot.",
                 related=("model.recompute_granularity", "model.recompute_modules", run.graphs.key),
-                fix=Fix(f"{key.partition('.')[2]}: {'null' if off is None else off}", set_to(run, (key, off))),
+                fix=Fix(f"{key.partition('.')[2]}: {in_yaml(off)}", set_to(run, (key, off))),
             )
 
     @staticmethod

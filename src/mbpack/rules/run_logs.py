@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 
 
 class Tracker(NamedTuple):
@@ -111,7 +111,7 @@ class ProfilingWindow(RejectingRule):
         for key in (START, END):
             name, step = key.partition(".")[2], run.number(key)
             if step is None or step < 0:
-                found = "null" if step is None else step
+                found = in_yaml(step)
                 yield self._refuse(run, key, f"{name} must be 0 or more, found {found}", Fix(f"{name}: the number of a step"))
                 return
             steps[key] = step

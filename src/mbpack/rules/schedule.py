@@ -8,7 +8,7 @@ from typing import Any
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 ITERS, SAMPLES, EPOCHS = "train.train_iters", "train.train_samples", "train.num_epochs"
 GBS = "train.global_batch_size"
@@ -243,7 +243,7 @@ class Steps(RejectingRule):
                 yield self._refuse(
                     run,
                     "scheduler.start_weight_decay",
-                    f"weight decay must start at 0 or more and not fall: {start} to {'null' if end is None else end}",
+                    f"weight decay must start at 0 or more and not fall: {start} to {in_yaml(end)}",
                     "end_weight_decay of at least start_weight_decay",
                     early,
                     (("end_weight_decay", start),) if start >= 0 else (),

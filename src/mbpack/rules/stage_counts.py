@@ -10,7 +10,7 @@ from mbpack.config.settings import Unknown
 from mbpack.facts.hybrid_patterns import layers_in
 from mbpack.facts.releases import R04
 from mbpack.facts.stage_split import EXTRAS, Fault, counted, fitting, middle, uneven
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 from mbpack.rules.hybrid_layers import NEW, OLD, has_provider
 from mbpack.rules.stated import touched
 
@@ -121,7 +121,7 @@ class StageCounts(RejectingRule):
             why="A stage gets either a number of layers of its own or an even share of all that is counted.",
             related=[other for other in (*extras, *given) if other != key],
             fix=Fix(
-                words(f"{name_of(other)}: {'null' if value is None else 'false'}" for other, value in off.items()),
+                words(f"{name_of(other)}: {in_yaml(value)}" for other, value in off.items()),
                 set_to(run, *off.items()),
             ),
         )
@@ -187,7 +187,7 @@ class StageCounts(RejectingRule):
         """The nearest choice of what counts with which the split works out."""
         for chosen in ((True, True), (True, False), (False, False)):
             if counted(layers + sum(chosen), pp, vpp) is None:
-                title = words(f"{name_of(key)}: {str(value).lower()}" for key, value in zip(COUNTS, chosen, strict=True))
+                title = words(f"{name_of(key)}: {in_yaml(value)}" for key, value in zip(COUNTS, chosen, strict=True))
                 return Fix(title, set_to(run, *zip(COUNTS, chosen, strict=True)))
         return Fix("sizes that divide what is counted, or pipeline_model_parallel_layout")
 

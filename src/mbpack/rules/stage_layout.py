@@ -23,7 +23,7 @@ from mbpack.facts.stage_layout import (
     order_fault,
     parse,
 )
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 from mbpack.rules.hybrid_layers import NEW, OLD, has_provider
 from mbpack.rules.stage_counts import COUNTS, FIRST, LAST, LAYERS, LAYOUT, PP, VPP, layers_of, name_of, need_layers
 from mbpack.rules.stated import touched
@@ -99,7 +99,7 @@ class StageLayout(RejectingRule):
         key = LAYOUT if run.wrote(LAYOUT) else next((key for key in others if run.wrote(key)), LAYOUT)
         if key == LAYOUT:
             fix = Fix(
-                words(f"{name_of(key)}: {'null' if value is None else 'false'}" for key, value in others.items()),
+                words(f"{name_of(key)}: {in_yaml(value)}" for key, value in others.items()),
                 set_to(run, *others.items()),
             )
         else:
@@ -137,10 +137,10 @@ class StageLayout(RejectingRule):
         elif flat.count(DECODER) != layers:
             need_layers(run)
             yield self._refuse(
-                run, f"the layout holds {flat.count(DECODER)} decoder layers, num_layers is {_null(layers)}", LAYERS, _even(run)
+                run, f"the layout holds {flat.count(DECODER)} decoder layers, num_layers is {in_yaml(layers)}", LAYERS, _even(run)
             )
         elif flat.count(MTP) != (0 if mtp is None else mtp):
-            text = f"the layout holds {flat.count(MTP)} MTP layers, mtp_num_layers is {_null(mtp)}"
+            text = f"the layout holds {flat.count(MTP)} MTP layers, mtp_num_layers is {in_yaml(mtp)}"
             yield self._refuse(run, text, MTP_LAYERS, _even(run))
         else:
             fault = order_fault(stages, pp)
@@ -222,10 +222,6 @@ def _even(run: Run) -> Fix:
         return Fix("embedding, every layer of the model and loss, on a multiple of the pipeline stages")
     text = even(stages, layers, mtp or 0)
     return Fix(f"such as {text}", set_to(run, (LAYOUT, text)))
-
-
-def _null(number: Any) -> Any:
-    return "null" if number is None else number
 
 
 def _no_virtual(run: Run) -> Fix:

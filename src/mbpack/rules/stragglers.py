@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 
 SECTION, CLASS = "nvrx_straggler", "NVRxStragglerDetectionConfig"
 ENABLED, INTERVAL = "nvrx_straggler.enabled", "nvrx_straggler.report_time_interval"
@@ -49,13 +49,13 @@ class Straggler(RejectingRule):
             yield self._refuse(run, SCORES[0], message, Fix("calc_relative_gpu_perf: true", set_to(run, (SCORES[0], True))))
         interval = run.number(INTERVAL)
         if interval is None or interval <= 0:
-            found = "null" if interval is None else interval
+            found = in_yaml(interval)
             fix = Fix("report_time_interval: 300", set_to(run, (INTERVAL, 300)))
             yield self._refuse(run, INTERVAL, f"report_time_interval must be more than 0 seconds, found {found}", fix)
         for key in THRESHOLDS:
             share, name = run.number(key), key.partition(".")[2]
             if share is None or not 0 <= share <= 1:
-                found = "null" if share is None else share
+                found = in_yaml(share)
                 right = share / 100 if share is not None and 1 < share <= 100 else 0.7
                 fix = Fix(f"{name}: {right}", set_to(run, (key, right)))
                 yield self._refuse(run, key, f"{name} must be from 0 to 1, found {found}", fix)

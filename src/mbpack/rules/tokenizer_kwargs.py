@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.releases import NIGHTLY, R05
-from mbpack.rules.base import REJECTED, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, built_at, set_to
+from mbpack.rules.base import REJECTED, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, built_at, in_yaml, set_to
 
 KEYS = ("tokenizer.hf_tokenizer_kwargs", "tokenizer.sp_tokenizer_kwargs")
 
@@ -47,7 +47,7 @@ class TokenizerKwargs(RejectingRule):
                 run,
                 REJECTED_LOAD if run.complete else REJECTED,
                 key,
-                f"{key} must be a mapping, found {'null' if value is None else value}",
+                f"{key} must be a mapping, found {in_yaml(value)}",
                 why="The start-up looks arguments up in it and stops with an AttributeError.",
                 fix=Fix(f"{key.rpartition('.')[2]}: {{}}", set_to(run, (key, {})), safe=value is None),
                 station="load" if run.complete else "",

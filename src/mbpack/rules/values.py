@@ -23,6 +23,7 @@ from mbpack.rules.base import (
     Fix,
     RejectingRule,
     Rule,
+    in_yaml,
 )
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?([eE][-+]?\d+)?|\.\d+)$")
@@ -167,7 +168,7 @@ class QuotedBool(Rule):
             else f"{setting.key} is text ({value!r}), not the boolean true",
             why="Any non-empty text is true in Python." if not meant else "Checks that ask for exactly true fail.",
             setting=setting,
-            fix=Fix(f"{setting.key.rpartition('.')[2]}: {str(meant).lower()}", (Edit("set", setting.key, meant),)),
+            fix=Fix(f"{setting.key.rpartition('.')[2]}: {in_yaml(meant)}", (Edit("set", setting.key, meant),)),
         )
 
 

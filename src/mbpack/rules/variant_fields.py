@@ -8,7 +8,7 @@ from mbpack.config.run import Run
 from mbpack.facts.attention import DSA_KERNELS, GATED_DELTA_NET
 from mbpack.facts.hard_blocks import DSA_VARIANT
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 from mbpack.rules.lookup import VARIANT
 from mbpack.rules.stated import stated, touched
 
@@ -90,7 +90,7 @@ class DsaFields(RejectingRule):
             return
         kernels = run.value(KERNELS)
         if kernels not in DSA_KERNELS:
-            shown = "null" if kernels is None else kernels
+            shown = in_yaml(kernels)
             message = f"dsa_kernel_backend must be {words(DSA_KERNELS, 'or')}, found {shown}"
             yield self._refuse(run, KERNELS, message, DSA_KERNELS[0], "Only these kernels of sparse attention exist.")
         if stated(run, BIAS):
@@ -99,7 +99,7 @@ class DsaFields(RejectingRule):
         for key, least in ((EVERY, 1), (SKIPPED, 0)):
             number = run.number(key)
             if number is None or number < least:
-                name, shown = key.rpartition(".")[2], "null" if number is None else number
+                name, shown = key.rpartition(".")[2], in_yaml(number)
                 message = f"{name} must be {least} or more, found {shown}"
                 yield self._refuse(run, key, message, least, "It says on which layers the indexer chooses tokens anew.")
 
