@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import IO, Any
 
 from . import classify
 from .real import environments
@@ -25,6 +26,7 @@ class Judge:
     def __init__(self, release: str, jobs: int = 1, gpu: str = "H100") -> None:
         self.release, self.jobs, self.gpu = release, jobs, gpu
         self._idle: list[subprocess.Popen[str]] = []
+        self._complaints: dict[int, IO[str]] = {}  # what each worker wrote to stderr
         self._lock = threading.Lock()
 
     def judge(self, rows: list[Row]) -> list[Verdict]:
@@ -62,7 +64,10 @@ class Judge:
             worker.stdin.flush()
             line = worker.stdout.readline()
             if not line:
-                raise WorkerFailed(f"the worker of {self.release} ended at row {row['id']} (exit code {worker.wait()})")
+                code, complaints = worker.wait(), self._complaints[worker.pid]
+                complaints.seek(0)
+                last = complaints.read().strip().rpartition("\n")[2]
+                raise WorkerFailed(f"the worker of {self.release} ended at row {row['id']} (exit code {code}): {last}")
             verdicts.append(json.loads(line))
         with self._lock:
             self._idle.append(worker)
@@ -73,9 +78,10 @@ class Judge:
             if self._idle:
                 return self._idle.pop()
         arguments, env = environments.command(self.release, "judge", self.gpu)
-        return subprocess.Popen(
-            arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL
-        )
+        errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it lives as long as the worker
+        worker = subprocess.Popen(arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=errors)
+        self._complaints[worker.pid] = errors
+        return worker
 
 
 def load_recipes(release: str) -> dict[str, Any]:

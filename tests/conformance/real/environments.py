@@ -24,7 +24,7 @@ CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 LIBRARIES = (
     "omegaconf>=2.3,<2.4 hydra-core>=1.3,<1.4 antlr4-python3-runtime==4.9.* einops rich regex pyyaml tqdm packaging "
     "typing-extensions six datasets pyarrow sentencepiece tiktoken transformers==5.8.1 peft accelerate tensorboard "
-    "megatron-energon multi-storage-client mlflow-skinny"
+    "megatron-energon multi-storage-client mlflow-skinny triton"  # torch for CPU brings no triton
 ).split()
 
 

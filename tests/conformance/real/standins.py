@@ -25,6 +25,7 @@ STAND_INS: dict[str, tuple[str, str]] = {
     "nvidia_resiliency_ext": ("0.6.0", "nvidia-resiliency-ext"),
     "modelopt": ("0.46.0", "nvidia-modelopt"),
     "diffusers": ("0.36.0", "diffusers"),
+    "comet_ml": ("3.57.0", "comet-ml"),
     "qwen_vl_utils": ("0.0.14", "qwen-vl-utils"),
 }
 # Callables whose parameters upstream inspects: module and name -> the parameters, in order.
