@@ -2,9 +2,10 @@
 
     python -m tests.conformance.record --bridge 0.6.2 --rows 2000 --overrides 300 --seed 20
     python -m tests.conformance.record --bridge 0.6.2 --judged rows.jsonl.gz      # complete rows that `compare --save` kept
+    python -m tests.conformance.record --bridge 0.6.2 --fields rows.jsonl.gz      # rows of `compare --kind fields` that it kept
 
-Writes tests/data/verdicts/<line>.jsonl.gz (complete configurations) and tests/data/overrides/<line>.jsonl.gz (override files on
-recipes); the same arguments give the same bytes. About half of the rows are accepted. A rejected row carries the
+Writes tests/data/verdicts/<line>.jsonl.gz (complete configurations), tests/data/overrides/<line>.jsonl.gz (override files on
+recipes) and tests/data/fields/<line>.jsonl.gz (recorded complete configurations with one change); the same arguments give the same bytes. About half of the rows are accepted. A rejected row carries the
 slug of the check that fired first; rejections that mbpack claims no rule for are left out and counted, so are exceptions
 that `checks.tsv` does not know. No check takes more than a twentieth of a file, so that rare ones are not drowned.
 """
@@ -87,8 +88,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--judged", type=Path, help="choose from complete rows that were judged before; no overrides then")
     parser.add_argument("--out", type=Path, default=DATA)
+    parser.add_argument("--fields", type=Path, help="keep all of these one-field rows, as changes of recorded rows")
     args = parser.parse_args()
     line = environments.line_of(args.bridge)
+    if args.fields:
+        keep_fields(args.out / "fields" / f"{line}.jsonl.gz", read(args.fields))
+        return
     if args.judged:
         keep(args.out / "verdicts" / f"{line}.jsonl.gz", choose(read(args.judged), line, args.rows))
         return
@@ -113,6 +118,15 @@ def choose(rows: Iterable[Row], line: str, wanted: int) -> Selection:
         if row["release"] == line and "config" in row:
             selection.offer(named(row))
     return selection
+
+
+def keep_fields(path: Path, rows: Iterable[Row]) -> None:
+    """One-field rows, without the configuration: it is that of the recorded row they were made from, with one change."""
+    named_rows = [named(row) for row in rows]
+    kept = [row for row in named_rows if row["expect"] == "accepted" or classify.claimed(row["check"])]
+    write(path, [{key: row[key] for key in ("id", "release", "base", "changed", "expect", "check")} for row in kept])
+    accepted = sum(row["expect"] == "accepted" for row in kept)
+    print(f"{path}: {len(kept)} rows, {accepted} accepted, {len(named_rows) - len(kept)} left out, {path.stat().st_size} bytes")
 
 
 def keep(path: Path, selection: Selection) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from .compare import tally
-from .rows import corpora, read
+from .one_field import recorded_fields
+from .rows import Row, corpora, read
 
 MBPACK = (sys.executable, "-m", "mbpack")
-FILES = [path for kind in ("verdicts", "overrides") for path in corpora(kind)]
+FILES = [path for kind in ("verdicts", "overrides", "fields") for path in corpora(kind)]
 SLICE = 50
 
 
@@ -19,8 +20,12 @@ def label(path: Path) -> str:
     return f"{path.parent.name}-{path.name.removesuffix('.jsonl.gz')}"
 
 
+def rows_of(path: Path) -> list[Row]:
+    return recorded_fields(path) if path.parent.name == "fields" else read(path)
+
+
 def disagreements(path: Path, step: int) -> list[str]:
-    result = tally(MBPACK, read(path)[::step])
+    result = tally(MBPACK, rows_of(path)[::step])
     return [f"{d.row['id']}: {d.kind}: real {d.real}, mbpack {d.got}" for d in result.differences]
 
 
