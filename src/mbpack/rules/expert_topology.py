@@ -18,8 +18,10 @@ from mbpack.rules.base import (
 )
 from mbpack.rules.recompute import recompute_modules
 from mbpack.rules.stated import touched
+from mbpack.rules.topology import given_size
 
 TP, PP = "model.tensor_model_parallel_size", "model.pipeline_model_parallel_size"
+VPP = "model.virtual_pipeline_model_parallel_size"
 EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
 EXPERTS = "model.num_moe_experts"
 OVERLAP = "overlap_moe_expert_parallel_comm"
@@ -47,12 +49,13 @@ class EpNeedsMoe(RejectingRule):
     code, slug = "TOP105", "topo/ep-needs-moe"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.ep > 1 and not run.moe:
+        size = given_size(run, EP)
+        if size > 1 and not run.moe:
             yield self.finding(
                 run,
                 REJECTED,
                 EP,
-                f"expert_model_parallel_size {run.ep} on a dense model",
+                f"expert_model_parallel_size {size} on a dense model",
                 related=(EXPERTS,),
                 fix=Fix("expert_model_parallel_size: 1", set_to(run, (EP, 1)), safe=True),
             )
@@ -80,18 +83,25 @@ class EpOverlapConditions(RejectingRule):
 
     code, slug = "TOP108", "topo/ep-overlap-conditions"
 
+    def stops_at(self, run: Run) -> str:
+        by_section = run.maybe("comm_overlap") is not None and isinstance(run.maybe(VPP), str)
+        return "comm-overlap" if by_section else self.slug
+
     def check(self, run: Run) -> Iterator[Finding]:
         own, model = f"comm_overlap.{OVERLAP}", f"model.{OVERLAP}"
         section = run.value("comm_overlap")
+        if section is not None and isinstance(run.maybe(VPP), str) and run.pp > 1:
+            run.number(VPP)  # the section compares it, whatever it overlaps
         if section is not None:
-            asked, key, station = run.value(own) is True, own, "comm-overlap"
+            asked, key = run.flag(own), own
+            station = "comm-overlap" if run.is_true(own) else ""  # a text is written over the model's switch unchecked
         else:
             asked, key, station = run.flag(model), model, ""
         if not asked:
             if section is not None and run.value("comm_overlap.delay_wgrad_compute") is True and not run.flag(model):
                 yield self._refuse(run, "comm_overlap.delay_wgrad_compute", f"delay_wgrad_compute needs {OVERLAP}", (), station)
             return
-        for broken, message, related in self._conditions(run, section is not None):
+        for broken, message, related in self._conditions(run, bool(station)):
             if broken:
                 yield self._refuse(run, key, message, related, station)
         graphs = run.graphs
@@ -126,7 +136,7 @@ class EpOverlapConditions(RejectingRule):
         yield (
             run.pp > 1 and run.vpp is None,
             f"{OVERLAP} with pipeline parallel {run.pp} needs a virtual pipeline size",
-            ("model.virtual_pipeline_model_parallel_size", PP),
+            (VPP, PP),
         )
         for name in ("recompute_granularity", "recompute_method", "recompute_num_layers"):
             value = run.value(f"model.{name}")

@@ -80,7 +80,7 @@ def overlap_key(run: Run) -> str | None:
     """
     if run.value("comm_overlap") is not None:
         key = f"comm_overlap.{OVERLAP}"
-        return key if run.is_true(key) else None
+        return key if run.flag(key) else None
     key = f"model.{OVERLAP}"
     return key if run.flag(key) else None
 

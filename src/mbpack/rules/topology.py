@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
@@ -16,15 +17,22 @@ from mbpack.rules.base import (
     Rule,
     set_to,
 )
+from mbpack.rules.null_numbers import has_pattern
 
 TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
 EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
-SP = "model.sequence_parallel"
+SP, GROUPS, LAYERS = "model.sequence_parallel", "model.num_query_groups", "model.num_layers"
 EVAL_CP = "dist.eval_context_parallel_size"
 
 
 #: Largest size that a fix looks for.
 _MOST = 4096
+
+
+def given_size(run: Run, key: str) -> int | float:
+    """A parallel size as the start-up calculates with it: a fraction stays one (cfg/float-int says that it is)."""
+    size = run.number(key, 1)
+    return 1 if size is None else int(size) if size == int(size) else size
 
 
 def _divisors(number: int, limit: int = 64) -> str:
@@ -33,10 +41,10 @@ def _divisors(number: int, limit: int = 64) -> str:
 
 def _fitting_tp(run: Run, otherwise: str, most: int | None = None) -> Fix:
     """The largest smaller tensor parallel size that heads, query groups and GPUs allow, where the file gives the size."""
-    heads, groups = run.maybe("model.num_attention_heads"), run.maybe("model.num_query_groups")
+    heads, groups = run.maybe("model.num_attention_heads"), run.maybe(GROUPS)
     gpus = run.context.gpus
-    sizes = range(min(run.tp - 1, most or run.tp, _MOST), 0, -1)
-    copies = run.pp * run.cp
+    tp, copies = given_size(run, TP), run.pp * run.cp
+    sizes = range(min(math.ceil(tp) - 1, most or math.ceil(tp), _MOST), 0, -1)
     fitting = [
         size
         for size in sizes
@@ -47,7 +55,7 @@ def _fitting_tp(run: Run, otherwise: str, most: int | None = None) -> Fix:
     ]
     if not run.wrote(TP) or not fitting:
         return Fix(f"tensor_model_parallel_size: {otherwise}")
-    title = f"tensor_model_parallel_size: {fitting[0]}, the largest below {run.tp} that fits"
+    title = f"tensor_model_parallel_size: {fitting[0]}, the largest below {tp} that fits"
     return Fix(title, set_to(run, (TP, fitting[0])))
 
 
@@ -77,9 +85,9 @@ class WorldDivisible(RejectingRule):
     code, slug = "TOP102", "topo/world-divisible"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        tp, pp, cp = run.tp, run.pp, run.cp
-        size = tp * pp * cp
         sizes = (TP, PP, CP)
+        tp, pp, cp = (given_size(run, key) for key in sizes)
+        size = tp * pp * cp
         place = next((key for key in reversed(sizes) if run.wrote(key)), CP)
         if size == 0:
             yield self.finding(
@@ -119,9 +127,9 @@ class WorldDivisible(RejectingRule):
                 fix=self._smaller(run, gpus, size),
             )
             return
-        ep = run.ep
-        if ep <= 1:
-            return
+        ep = given_size(run, EP)
+        if ep <= 1 or not (isinstance(ep, int) and isinstance(pp, int)) or isinstance(run.maybe(ETP), str):
+            return  # validation does not read the expert tensor parallel size: a text there stops the process groups
         etp = run.etp
         expert = etp * ep * pp
         if expert > 0 and gpus % expert:
@@ -136,8 +144,10 @@ class WorldDivisible(RejectingRule):
             )
 
     @staticmethod
-    def _smaller(run: Run, gpus: int, size: int) -> Fix:
+    def _smaller(run: Run, gpus: int, size: int | float) -> Fix:
         """The largest size that the GPUs allow for one of the sizes that the file gives; the last of them where it can be."""
+        if any(isinstance(given_size(run, key), float) for key in (TP, PP, CP)):
+            return Fix(f"whole numbers whose product divides {gpus}")
         title = f"sizes whose product divides {gpus}, or a multiple of {size} GPUs"
         for key, own in ((CP, run.cp), (PP, run.pp), (TP, run.tp)):
             rest = size // own
@@ -213,7 +223,7 @@ class SpWithoutTp(RejectingRule):
     code, slug = "TOP101", "topo/sp-without-tp"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.sp_asked or run.tp > 1:
+        if not run.sp_asked or given_size(run, TP) > 1:
             return
         fix = Fix("sequence_parallel: false", set_to(run, (SP, False)), safe=True)
         if run.release <= R03:
@@ -244,7 +254,7 @@ class HeadsDivisible(RejectingRule):
     code, slug = "TOP106", "topo/heads-divisible"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        tp, heads = run.tp, run.number("model.num_attention_heads")
+        tp, heads = given_size(run, TP), run.number("model.num_attention_heads")
         given = run.settings.recipe is not None or run.wrote("model.num_attention_heads")
         if heads == 0 and given and run.number("model.kv_channels") is None:
             yield self.finding(
@@ -255,7 +265,7 @@ class HeadsDivisible(RejectingRule):
                 related=("model.hidden_size",),
                 fix=Fix("num_attention_heads, and the other sizes of the model"),
             )
-        if tp > 1 and heads is not None and heads % tp:
+        if tp > 0 and heads is not None and heads % tp:
             yield self.finding(
                 run,
                 REJECTED,
@@ -289,10 +299,10 @@ class QueryGroupsDivisible(RejectingRule):
     code, slug = "TOP107", "topo/query-groups-divisible"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        tp = run.tp
-        if tp == 1:
+        tp = given_size(run, TP)
+        if tp == 1 and not run.wrote(GROUPS):
             return
-        groups = run.number("model.num_query_groups")
+        groups = run.number(GROUPS)
         if groups is None:
             groups = run.number("model.num_attention_heads")
         if groups and tp > groups and run.release is R04 and "Qwen35" in (run.settings.class_at("model") or ""):
@@ -301,7 +311,7 @@ class QueryGroupsDivisible(RejectingRule):
                 REJECTED,
                 TP,
                 f"Qwen3.5-VL refuses tensor parallel {tp} above its {groups} query groups in 0.4",
-                related=("model.num_query_groups",),
+                related=(GROUPS,),
                 fix=_fitting_tp(run, f"at most {groups}, or 0.5", int(groups)),
             )
         elif groups and tp > 0 and groups % tp and tp % groups:
@@ -310,8 +320,49 @@ class QueryGroupsDivisible(RejectingRule):
                 REJECTED,
                 TP,
                 f"{groups} query groups are neither a multiple nor a divisor of tensor parallel {tp}",
-                related=("model.num_query_groups",),
+                related=(GROUPS,),
                 fix=_fitting_tp(run, f"one of {_divisors(int(groups))}"),
+            )
+
+
+class LayersPositive(RejectingRule):
+    """A model has at least one layer.
+
+    The deviation of its last initial weights is divided by the root of twice the number of layers. The pattern of a hybrid model,
+    where it counts the layers, takes the number's place.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {num_layers: 0}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {num_layers: 1}
+    ```
+
+    ## Upstream
+    - all releases: Megatron-Core `utils.py`, `scaled_init_method_normal` and `mup_scaled_init_method_normal` (ZeroDivisionError,
+      ValueError), from `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "TOP111", "topo/layers-positive"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.wrote(LAYERS) or has_pattern(run) or run.is_set("model.output_layer_init_method"):
+            return
+        layers = run.number(LAYERS)
+        if layers is not None and layers <= 0:
+            yield self.finding(
+                run,
+                REJECTED,
+                LAYERS,
+                f"the model has {layers} layers",
+                why="The deviation of the last initial weights is divided by the root of twice that number.",
+                fix=Fix("num_layers: 1 or more, or no line for num_layers"),
+                station="section:model@layers",
             )
 
 
@@ -321,4 +372,5 @@ RULES: tuple[Rule, ...] = (
     SpWithoutTp(),
     HeadsDivisible(),
     QueryGroupsDivisible(),
+    LayersPositive(),
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from mbpack.config.document import Interpolation
-from mbpack.config.run import Run
+from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import Setting, Unknown
 from mbpack.config.written import Written, written_texts, written_values
 from mbpack.facts.order import position
@@ -226,6 +226,10 @@ class FloatInt(RejectingRule):
     def _refused(run: Run, path: str) -> bool:
         """Whether start-up computes a least common multiple of the size."""
         if run.release < R06:
+            return False
+        if path == "dataset.pad_to_multiple_of":
+            return run.dataset in COLLATING and not run.in_batch
+        if path.partition(".")[0] not in ("model", "dist"):
             return False
         tp = run.maybe(TP)
         sequence_parallel = bool(run.maybe("model.sequence_parallel")) and isinstance(tp, (int, float)) and tp > 1
