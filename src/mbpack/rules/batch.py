@@ -21,7 +21,7 @@ from mbpack.rules.base import (
     set_to,
 )
 
-MBS, GBS = "train.micro_batch_size", "train.global_batch_size"
+MBS, GBS, LOADER_MBS = "train.micro_batch_size", "train.global_batch_size", "dataset.micro_batch_size"
 EVAL_MBS, EVAL_GBS = "validation.eval_micro_batch_size", "validation.eval_global_batch_size"
 SIZE = "dataset.offline_packing_specs.packed_sequence_size"
 
@@ -296,7 +296,7 @@ class EnergonMbsMatch(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if run.dataset is not DatasetKind.ENERGON:
             return
-        key = "dataset.micro_batch_size"
+        key = LOADER_MBS
         loader = run.value(key)
         if run.release < R06:
             if loader is not None and loader != run.value(MBS):
@@ -360,13 +360,15 @@ class MbsPositive(RejectingRule):
     code, slug = "BAT113", "batch/mbs-positive"
 
     def stops_at(self, run: Run) -> str:
+        if run.release >= R06 and run.dataset is DatasetKind.ENERGON and isinstance(run.maybe(LOADER_MBS), str):
+            return "batch/mbs-positive@energon"
         return self.slug if run.release >= R05 else ""
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.release >= R06 and run.dataset is DatasetKind.ENERGON:
-            size = run.number("dataset.micro_batch_size")
+            size = run.number(LOADER_MBS)
             if size is not None and size <= 0:
-                yield self._say(run, "dataset.micro_batch_size", size, True, "batch/mbs-positive@energon")
+                yield self._say(run, LOADER_MBS, size, True, "batch/mbs-positive@energon")
         for key in (MBS, EVAL_MBS):
             if key == EVAL_MBS and run.release < R05:
                 continue

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06, R07
-from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 PATH, BUFFER = "dataset.path", "dataset.packing_buffer_size"
 IN_BATCH, DEFER = "dataset.enable_in_batch_packing", "dataset.defer_in_batch_packing_to_step"
-DO_TEST = "dataset.do_test"
+DO_TEST, KWARGS = "dataset.do_test", "dataset.dataset_kwargs"
 
 
 def is_energon(run: Run) -> bool:
@@ -81,8 +82,9 @@ class WorkerCounts(RejectingRule):
     code, slug = "NRG111", "nrg/worker-counts"
     releases = (R06, NIGHTLY)
 
-    #: Field and its smallest value; null is allowed except for the first and the third.
+    #: Field and its smallest value; null is allowed except in those that are needed.
     LEAST = (("num_workers", 0), ("num_val_workers", 0), ("shuffle_buffer_size", 1), ("max_samples_per_sequence", 1))
+    NEEDED = ("num_workers", "shuffle_buffer_size")
 
     def check(self, run: Run) -> Iterator[Finding]:
         if not is_energon(run):
@@ -90,12 +92,12 @@ class WorkerCounts(RejectingRule):
         for name, least in self.LEAST:
             key = f"dataset.{name}"
             count = run.number(key)
-            if count is not None and count < least:
+            if (count is None and name in self.NEEDED and run.wrote(key)) or (count is not None and count < least):
                 yield self.finding(
                     run,
                     REJECTED,
                     key,
-                    f"{name} of an Energon dataset must be {least} or more, found {count}",
+                    f"{name} of an Energon dataset must be {least} or more, found {in_yaml(count)}",
                     fix=Fix(f"{name}: {least} or more", set_to(run, (key, least))),
                 )
 
@@ -247,7 +249,7 @@ class DoTest(RejectingRule):
 
 
 class ReservedKwargs(RejectingRule):
-    """dataset_kwargs of an Energon dataset must not repeat what the dataset's own fields set.
+    """dataset_kwargs of an Energon dataset is a mapping that repeats nothing of what the dataset's own fields set.
 
     ## Bad
     ```yaml
@@ -282,16 +284,23 @@ class ReservedKwargs(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not is_energon(run):
             return
-        found = [name for name in self.RESERVED if run.wrote(f"dataset.dataset_kwargs.{name}")]
+        kwargs = run.value(KWARGS)
+        if not isinstance(kwargs, (dict, Object)):
+            message = f"dataset_kwargs must be a mapping, found {in_yaml(kwargs)}"
+            yield self.finding(
+                run, REJECTED, KWARGS, message, fix=Fix("dataset_kwargs: {}, or no line for it", set_to(run, (KWARGS, {})))
+            )
+            return
+        found = [name for name in self.RESERVED if run.wrote(f"{KWARGS}.{name}")]
         if found:
             yield self.finding(
                 run,
                 REJECTED,
-                f"dataset.dataset_kwargs.{found[0]}",
+                f"{KWARGS}.{found[0]}",
                 f"{words(found)} inside dataset_kwargs: an Energon dataset sets it itself",
                 fix=Fix(
                     "the field of the dataset instead of the entry in dataset_kwargs",
-                    tuple(Edit("delete", f"dataset.dataset_kwargs.{name}") for name in found),
+                    tuple(Edit("delete", f"{KWARGS}.{name}") for name in found),
                 ),
                 on_key=True,
             )

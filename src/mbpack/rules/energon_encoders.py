@@ -1,13 +1,15 @@
-"""Which Energon task encoders can pack, and how (0.7 and later)."""
+"""Energon task encoders: what each needs, and which can pack and how (0.7 and later)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
-from mbpack.facts.releases import NIGHTLY, R07
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.facts.classes import DatasetKind
+from mbpack.facts.releases import NIGHTLY, R06, R07
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 
 BUFFER, IN_BATCH = "dataset.packing_buffer_size", "dataset.enable_in_batch_packing"
 ENCODER, QWEN_ENCODER = "dataset.task_encoder", "QwenVLEnergonTaskEncoderConfig"
@@ -123,7 +125,81 @@ class HfEncoder(RejectingRule):
             )
 
 
+class EncoderFields(RejectingRule):
+    """A task encoder names its processor, and its sizes are positive.
+
+    The sizes of a Qwen-VL encoder that limit images, frames and tokens may be null, no other. Nemotron-Omni reads pixel values only.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    dataset: {path: data/energon, task_encoder: {patch_size: 0}}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
+    checkpoint: {pretrained_checkpoint: ckpt/base}
+    dataset: {path: data/energon, task_encoder: {patch_size: 16, max_num_images: null}}
+    ```
+
+    ## Upstream
+    - 0.6, 0.7: `data/builders/energon.py`, `validate` of the task encoders
+    """
+
+    code, slug = "NRG125", "nrg/encoder-fields"
+    releases = (R06, NIGHTLY)
+
+    #: By class: sizes that must be positive, and those that may be null instead.
+    SIZES: ClassVar[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+        "HFEnergonTaskEncoderConfig": ((), ()),
+        "QwenVLEnergonTaskEncoderConfig": (
+            ("temporal_patch_size", "spatial_merge_size", "patch_size", "min_pixels", "max_pixels"),
+            ("max_num_images", "max_num_frames", "max_visual_tokens"),
+        ),
+        "NemotronOmniEnergonTaskEncoderConfig": (
+            ("max_audio_duration", "num_mel_bins", "temporal_patch_size", "video_nframes", "patch_dim", "video_fps"),
+            (),
+        ),
+    }
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        cls = encoder_class(run) if run.dataset is DatasetKind.ENERGON else None
+        if cls not in self.SIZES:
+            return
+        path = f"{ENCODER}.hf_processor_path"
+        if run.wrote(path):
+            found = run.value(path)
+            if not isinstance(found, str) or not found.strip():
+                yield self._refuse(run, path, "must name a processor", "the model's path or name")
+        needed, optional = self.SIZES[cls]
+        for name in (*needed, *optional):
+            key = f"{ENCODER}.{name}"
+            if not run.wrote(key):
+                continue
+            size = run.number(key)
+            if (size is None and name in needed) or (size is not None and size <= 0):
+                yield self._refuse(run, key, "must be positive", "a positive number, or no line for it")
+        keys = f"{ENCODER}.visual_keys"
+        if run.wrote(keys) and cls != QWEN_ENCODER:
+            yield from self._visual_keys(run, keys, cls)
+
+    def _visual_keys(self, run: Run, key: str, cls: str) -> Iterator[Finding]:
+        found = run.value(key)
+        if cls == "NemotronOmniEnergonTaskEncoderConfig":
+            if found != ["pixel_values"]:
+                yield self._refuse(run, key, "must be [pixel_values]", "[pixel_values]")
+        elif not found or not isinstance(found, (str, list)) or not all(isinstance(name, str) and name for name in found):
+            yield self._refuse(run, key, "must be names of tensors", "[pixel_values]")
+
+    def _refuse(self, run: Run, key: str, demand: str, fix: str) -> Finding:
+        name = key.rpartition(".")[2]
+        return self.finding(run, REJECTED, key, f"{name} {demand}, found {in_yaml(run.value(key))}", fix=Fix(f"{name}: {fix}"))
+
+
 RULES: tuple[Rule, ...] = (
     QwenOnly(),
     HfEncoder(),
+    EncoderFields(),
 )

@@ -11,7 +11,7 @@ from mbpack.config.settings import Object, Unknown, walk
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_ADAPTERS, HF_PRESET_ARGUMENTS, HF_PRESET_SPLITS, LOAD_FIELDS
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 #: Sources of a dataset class, with the switch without which they are not looked at.
 _DIRECT = (
@@ -125,12 +125,12 @@ class HfSource(RejectingRule):
     def _processor(self, run: Run) -> Iterator[Finding]:
         key = "dataset.hf_processor_path"
         path = run.value(key)
-        if isinstance(path, str) and not path.strip():
+        if path is not None and (not isinstance(path, str) or not path.strip()):
             yield self.finding(
                 run,
                 REJECTED,
                 key,
-                "hf_processor_path is empty",
+                f"hf_processor_path must be text, found {in_yaml(path)}" if path != "" else "hf_processor_path is empty",
                 fix=Fix("the processor's path or name, or null for the model's own", set_to(run, (key, None))),
                 station=f"{self.slug}@direct",
             )

@@ -22,6 +22,7 @@ from mbpack.rules.base import (
     RejectingRule,
     Rule,
     built_at,
+    in_yaml,
     is_number,
     set_to,
     words,
@@ -69,7 +70,8 @@ class ModelDatasetEqual(RejectingRule):
         if not compared and kind not in (DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VLM):
             return
         data_key = DATA_SEQ
-        if kind is DatasetKind.PRETRAIN and not run.wrote(data_key):
+        given = run.wrote(data_key) and not (run.complete and run.value(data_key) is None)
+        if kind is DatasetKind.PRETRAIN and not given:
             core_key = run.wrote("dataset.sequence_length")  # from 0.6 on the constructor takes it, an override does not
             if (run.complete and core_key) if run.release >= R06 else (run.complete or core_key):
                 data_key = "dataset.sequence_length"
@@ -335,12 +337,12 @@ class PadMultiplePositive(RejectingRule):
             return
         for key in keys:
             multiple = run.number(key)
-            if multiple is not None and multiple <= 0:
+            if (multiple is None and run.wrote(key)) or (multiple is not None and multiple <= 0):
                 yield self.finding(
                     run,
                     REJECTED,
                     key,
-                    f"{key.rpartition('.')[2]} must be positive, found {multiple}",
+                    f"{key.rpartition('.')[2]} must be positive, found {in_yaml(multiple)}",
                     fix=Fix("remove the key: it is derived from the topology", set_to(run, (key, 1))),
                 )
 

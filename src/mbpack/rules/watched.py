@@ -9,6 +9,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "peft",
         "peft.dropout_position",
         "peft.target_modules",
+        "peft.canonical_mapping",
     ),
     "checkpoint_files": (
         "checkpoint.async_strategy",
@@ -76,6 +77,13 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.mamba_chunk_size",
         "model.hidden_size",
         "model.init_method_std",
+    ),
+    "mock_vlm": (
+        "dataset.hf_processor_path",
+        "dataset.prompt",
+        "dataset.image_size",
+        "dataset.num_images",
+        "dataset.num_base_examples",
     ),
     "pretraining_data": (
         "dataset.blend",
