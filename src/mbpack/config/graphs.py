@@ -92,7 +92,7 @@ def read_graphs(run: Run) -> Graphs:
     impl, meant = run.value(IMPL, "none"), graph_impl(run)
     scope = run.value(SCOPE)
     if run.release < R05:
-        names = scope_names(scope)
+        names = ("",) if scope == "" else scope_names(scope)  # split at commas, an empty text is one empty name
         cleaned = tuple(name for name in names if name != "full")
         full = meant == "local" and "full_iteration" in cleaned
         return Graphs(impl, scope, None, cleaned, cleaned, full, meant, SCOPE)

@@ -37,6 +37,7 @@ _MODEL = (
     "topo/weight-shards",
     "pp/dtype-missing",
     "pp/defer-embedding-wgrad",
+    "cfg/null-number@experts",
     "pp/warmup-flush",
     "prec/bf16-and-fp16",
     "topo/heads-divisible",
@@ -238,6 +239,7 @@ _R05 = (
 _ENERGON = (
     "nrg/path",
     "dataset:seq-positive",
+    "data/mock-vlm",
     "batch/mbs-positive@energon",
     "nrg/worker-counts",
     "nrg/buffer-positive",
@@ -251,6 +253,7 @@ _ENERGON = (
     "nrg/encoder-type",
     "nrg/qwen-only",
     "nrg/reserved-kwargs",
+    "nrg/encoder-fields",
 )
 _GPT_SFT = (
     "data/source-exactly-one",

@@ -9,9 +9,23 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Setting, walk
 from mbpack.facts.keys import ADAPTER
 from mbpack.facts.launchers import scheme_flags
-from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule, built_at, set_to, words
+from mbpack.facts.releases import R05
+from mbpack.rules.base import (
+    IGNORED,
+    REJECTED_LOAD,
+    Edit,
+    Finding,
+    Fix,
+    RejectingRule,
+    Rule,
+    built_at,
+    in_yaml,
+    is_number,
+    set_to,
+    words,
+)
 
-POSITION, TARGETS = "peft.dropout_position", "peft.target_modules"
+POSITION, TARGETS, MAPPING = "peft.dropout_position", "peft.target_modules", "peft.canonical_mapping"
 #: Fused layers, and the parts that Canonical LoRA adapts instead.
 PARTS = {
     "linear_qkv": ("linear_q", "linear_k", "linear_v"),
@@ -60,7 +74,23 @@ class Adapter(RejectingRule):
                 yield self._refuse(run, POSITION, message, Fix("dropout_position: pre", set_to(run, (POSITION, "pre"))))
         elif cls == "CanonicalLoRA":
             targets = run.value(TARGETS)
+            if not targets and (run.release >= R05 or targets is not None):
+                return
+            if targets is None or is_number(targets):
+                fix = Fix("target_modules: a list of names, or no line for it")
+                yield self._refuse(run, TARGETS, f"target_modules must be a list of names, found {in_yaml(targets)}", fix)
+                return
+            if run.wrote(MAPPING):
+                fix = Fix("no canonical_mapping", (Edit("delete", MAPPING),))
+                yield self._refuse(run, MAPPING, "canonical_mapping is made from target_modules and takes no values", fix)
+                return
             for target in targets if isinstance(targets, list) else ():
+                if not isinstance(target, str):
+                    fix = Fix("target_modules: names of layers")
+                    yield self._refuse(
+                        run, TARGETS, f"target_modules must be a list of names, found {in_yaml(target)} in it", fix
+                    )
+                    return
                 fused = next((name for name in PARTS if isinstance(target, str) and target.endswith(name)), None)
                 if fused is not None and not isinstance(target, Interpolation):
                     yield self._refuse(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Object
 from mbpack.facts import formulas
+from mbpack.facts.attention import HIERARCHICAL, P2P
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import R04, R05, R06
 from mbpack.rules.base import (
@@ -20,6 +23,8 @@ from mbpack.rules.base import (
     Outcome,
     RejectingRule,
     Rule,
+    in_yaml,
+    is_number,
     set_to,
 )
 from mbpack.rules.stage_counts import layers_of
@@ -180,13 +185,7 @@ class CommTypeListLength(RejectingRule):
         if kinds is None or isinstance(kinds, str):
             return
         if not isinstance(kinds, list):
-            yield self.finding(
-                run,
-                REJECTED,
-                COMM,
-                f"cp_comm_type must be text or a list of texts, found {kinds!r}",
-                fix=Fix("cp_comm_type: p2p", set_to(run, (COMM, "p2p"))),
-            )
+            yield _no_texts(self, run, kinds)
             return
         layers = layers_of(run)
         if len(kinds) != layers:
@@ -236,34 +235,51 @@ class HierarchicalSizes(RejectingRule):
     code, slug = "CPL105", "cp/hierarchical-sizes"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        kinds, sizes = run.value(COMM), run.value(SIZES)
-        outcome = REJECTED if run.release >= R04 else SILENT
-        named = any("a2a+p2p" in kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str))
-        if named and sizes is None:
-            cp = run.cp
-            if cp <= 1 and outcome is SILENT:
+        kinds, sizes, checked = run.value(COMM), run.value(SIZES), run.release >= R04
+        named = False
+        for kind in kinds if isinstance(kinds, list) else [kinds or P2P]:
+            named = isinstance(kind, str) and HIERARCHICAL in kind
+            if named:
+                break
+            if checked and not isinstance(kind, (str, list, Object)):  # the start-up asks what is `in` it
+                if isinstance(kinds, list) or run.cp <= 1:  # else cp/comm-type-list-length
+                    yield _no_texts(self, run, kind)
                 return
-            example = formulas.hierarchical_sizes(cp)
-            yield self.finding(
-                run,
-                outcome,
-                COMM,
-                f"cp_comm_type a2a+p2p needs hierarchical_context_parallel_sizes with product {cp}",
-                why="Without sizes each rank attends only to its own piece: throughput looks high, training is broken.",
-                related=(CP, SIZES),
-                fix=Fix(f"hierarchical_context_parallel_sizes: {example}, or cp_comm_type: p2p", set_to(run, (COMM, "p2p"))),
-            )
-        elif isinstance(sizes, list) and run.release >= R04:
-            product = formulas.product([n for n in sizes if isinstance(n, int)])
-            if product != run.cp:
-                yield self.finding(
-                    run,
-                    REJECTED,
-                    SIZES,
-                    f"hierarchical_context_parallel_sizes {sizes} multiply to {product}, context parallel is {run.cp}",
-                    related=(CP,),
-                    fix=Fix(f"sizes with product {run.cp}, or null", set_to(run, (SIZES, None))),
-                )
+        if named and sizes is None:
+            yield from self._missing(run, REJECTED if checked else SILENT)
+        elif sizes is not None and checked:
+            yield from self._multiplied(run, sizes)
+
+    def _missing(self, run: Run, outcome: Outcome) -> Iterator[Finding]:
+        cp = run.cp
+        if cp <= 1 and outcome is SILENT:
+            return
+        example = formulas.hierarchical_sizes(cp)
+        yield self.finding(
+            run,
+            outcome,
+            COMM,
+            f"cp_comm_type a2a+p2p needs hierarchical_context_parallel_sizes with product {cp}",
+            why="Without sizes each rank attends only to its own piece: throughput looks high, training is broken.",
+            related=(CP, SIZES),
+            fix=Fix(f"hierarchical_context_parallel_sizes: {example}, or cp_comm_type: p2p", set_to(run, (COMM, P2P))),
+        )
+
+    def _multiplied(self, run: Run, sizes: Any) -> Iterator[Finding]:
+        listed = sizes if isinstance(sizes, list) else [] if sizes == "" else None
+        if listed is None or not all(is_number(size) for size in listed):
+            message = f"hierarchical_context_parallel_sizes must be a list of whole numbers, found {in_yaml(sizes)}"
+        elif (product := math.prod(listed)) != run.cp:
+            message = f"hierarchical_context_parallel_sizes {sizes} multiply to {product}, context parallel is {run.cp}"
+        else:
+            return
+        fix = Fix(f"sizes with product {run.cp}, or null", set_to(run, (SIZES, None)))
+        yield self.finding(run, REJECTED, SIZES, message, related=(CP,), fix=fix)
+
+
+def _no_texts(rule: Rule, run: Run, found: Any) -> Finding:
+    message = f"cp_comm_type must be text or a list of texts, found {in_yaml(found)}"
+    return rule.finding(run, REJECTED, COMM, message, fix=Fix("cp_comm_type: p2p", set_to(run, (COMM, P2P))))
 
 
 RULES: tuple[Rule, ...] = (PerTokenLoss(), AverageInCollective(), CommTypeListLength(), HierarchicalSizes())

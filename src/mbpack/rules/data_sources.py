@@ -19,6 +19,7 @@ from mbpack.rules.base import (
     RejectingRule,
     Rule,
     in_yaml,
+    is_number,
     set_to,
     words,
 )
@@ -264,6 +265,8 @@ class PathSuffix(RejectingRule):
         for name in PACK_PATHS[:2]:
             place = f"{SPECS}.{name}"
             path = run.value(place)
+            if run.release < R04 and is_number(path):
+                path = str(path)
             if not isinstance(path, str):
                 continue
             _, dot, suffix = path.lower().rpartition("/")[2].rpartition(".")

@@ -152,7 +152,7 @@ class MoeScopeCombinations(RejectingRule):
         known = known_names(run.release)
         for name in graphs.modules:
             if name not in known:
-                yield self._refuse(run, f"capture scope {name} does not exist", {name}, "graph/scope-names")
+                yield self._refuse(run, f"capture scope {name or '(an empty text)'} does not exist", {name}, "graph/scope-names")
         if not _scopes_checked(run):
             return
         names = set(graphs.modules)

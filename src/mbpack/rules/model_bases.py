@@ -10,6 +10,7 @@ from mbpack.facts.releases import NIGHTLY, R04, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 
 MUP, BASE, WIDTH = "model.use_mup", "model.mup_base_hidden_size", "model.hidden_size"
+POWER = "model.mup_attn_scale_power"
 CHUNK, HEAD, FFN = "model.mamba_chunk_size", "model.kv_channels", "model.ffn_hidden_size"
 DEVIATION, INIT, OUTPUT_INIT = "model.init_method_std", "model.init_method", "model.output_layer_init_method"
 
@@ -17,7 +18,8 @@ DEVIATION, INIT, OUTPUT_INIT = "model.init_method_std", "model.init_method", "mo
 class MupBase(RejectingRule):
     """Maximal update parametrization needs a positive width of the base model.
 
-    `mup_base_hidden_size` is the width that learning rates were tuned for; null stands for the model's own.
+    `mup_base_hidden_size` is the width that learning rates were tuned for; null stands for the model's own. Attention scores are
+    divided by a power of the width of a head, which then may not be 0.
 
     ## Bad
     ```yaml
@@ -41,8 +43,14 @@ class MupBase(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.flag(MUP):
             return
+        yield from self._base(run)
+        yield from self._head(run)
+
+    def _base(self, run: Run) -> Iterator[Finding]:
         key = BASE if run.is_set(BASE) else WIDTH
         size = run.number(key)
+        if size is not None and size > 0 and key == BASE and run.wrote(WIDTH):  # the ratio of the two scales weights and logits
+            key, size = WIDTH, run.number(WIDTH)
         if size is not None and size <= 0:
             yield self.finding(
                 run,
@@ -55,6 +63,20 @@ class MupBase(RejectingRule):
                 if key == BASE
                 else Fix("hidden_size: a positive width"),
             )
+
+    def _head(self, run: Run) -> Iterator[Finding]:
+        """Scores are divided by a power of a head's width, unless the scale is given."""
+        if run.is_set("model.softmax_scale"):
+            return
+        run.number("model.mup_base_head_dim")
+        power = run.number(POWER)
+        if power is None:
+            message, fix = f"{POWER.partition('.')[2]} is null, a number is needed with use_mup", set_to(run, (POWER, 1.0))
+            title = f"{POWER.partition('.')[2]}: 1.0"
+            yield self.finding(run, REJECTED, POWER, message, related=(MUP,), fix=Fix(title, fix))
+        elif power != 0 and run.wrote(HEAD) and run.number(HEAD) == 0:
+            message = "kv_channels must not be 0 with use_mup: scores are divided by a power of it"
+            yield self.finding(run, REJECTED, HEAD, message, related=(MUP,), fix=Fix("kv_channels: the width of a head"))
 
 
 class ChunkSize(RejectingRule):
@@ -128,6 +150,8 @@ class NullSize(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if run.wrote(WIDTH) and self._width_used(run) and run.number(WIDTH) is None:
             yield self._null(run, WIDTH, "The width of a head, or of the feed-forward layers, is computed from it.", self.slug)
+        elif run.wrote(WIDTH) and run.release >= R04 and run.flag(MUP) and run.number(WIDTH) is None:
+            yield self._null(run, WIDTH, "The widths of this model and of the base model are compared.", "mup/base-size")
         if run.wrote(DEVIATION) and self._deviation_used(run) and run.number(DEVIATION) is None:
             yield self._null(run, DEVIATION, "The deviation of the last layers is computed from it.", f"{self.slug}@init")
 

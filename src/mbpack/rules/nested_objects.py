@@ -10,7 +10,7 @@ from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import OFFLINE_SWITCH, SPECS, path_in, specs_target
 from mbpack.facts.releases import R06
-from mbpack.rules.base import LAUNCHER_SETS, NOTE, REJECTED, Edit, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.base import LAUNCHER_SETS, NOTE, REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 
 
 class Held(NamedTuple):
@@ -26,6 +26,7 @@ class Held(NamedTuple):
     required: bool = False
 
 
+TRANSFORMER, TP_OVERLAP = "model.transformer", "comm_overlap.tp_comm_overlap_cfg"
 _SFT, _DIRECT, _ENERGON = (DatasetKind.GPT_SFT,), (DatasetKind.DIRECT_HF,), (DatasetKind.ENERGON,)
 HELD = (
     Held("dataset.hf_dataset", _SFT, "data/hf-source"),
@@ -89,6 +90,8 @@ class NestedUnderNone(RejectingRule):
         else:
             yield from self._remade(run)
         yield from self._sections(run)
+        yield from self._transformer(run)
+        yield from self._tp_overlap(run)
         if run.release >= R06:
             yield from self._held(run)
 
@@ -178,6 +181,42 @@ class NestedUnderNone(RejectingRule):
                     fix=self._not_anew(run, key),
                     station=station,
                 )
+
+    def _transformer(self, run: Run) -> Iterator[Finding]:
+        """Model classes from 0.4 on that hold the transformer's settings in an object of their own."""
+        written, cls = run.settings.written(TRANSFORMER), run.settings.class_at("model")
+        if written is None or isinstance(written.value, Object) or cls is None:
+            return
+        if run.settings.schema.nested_transformer(cls):
+            yield self.finding(
+                run,
+                REJECTED,
+                TRANSFORMER,
+                f"{TRANSFORMER} is {in_yaml(written.value)}, not the object that holds the model's settings",
+                why="The start-up asks it for tensor_model_parallel_size and fails.",
+                on_key=True,
+                fix=Fix(f"a mapping with the _target_ of its class below {TRANSFORMER}"),
+                station="section:model@start",
+            )
+
+    def _tp_overlap(self, run: Run) -> Iterator[Finding]:
+        """The plan of a tensor parallel overlap that is on: its fields are copied one by one."""
+        written = run.settings.written(TP_OVERLAP)
+        if written is None or written.value is None or not isinstance(run.value("comm_overlap"), Object):
+            return
+        asked = run.value("comm_overlap.tp_comm_overlap")
+        if not asked or (asked is True and (run.tp < 2 or not run.sp_asked)) or run.settings.class_at(TP_OVERLAP) is not None:
+            return  # switched off by the section itself, or an object
+        yield self.finding(
+            run,
+            REJECTED,
+            TP_OVERLAP,
+            f"{TP_OVERLAP} is not an object of its class",
+            why="The start-up copies its fields and fails.",
+            on_key=True,
+            fix=Fix(f"a mapping with the _target_ of its class below {TP_OVERLAP}, or null"),
+            station="comm-overlap",
+        )
 
     @staticmethod
     def _not_anew(run: Run, key: str) -> Fix:

@@ -13,6 +13,11 @@ from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 from mbpack.rules.lookup import VARIANT
 
 TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
+EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
+#: How far each weight is spread beyond tensor parallelism, and the number of shards that this follows from where it is given.
+SHARED_WEIGHTS = tuple(
+    (f"model.{kind}gtp_weight_remat_size", f"model.{kind}tensor_parallel_num_weight_shards") for kind in ("", "expert_")
+)
 EVAL_MBS = "validation.eval_micro_batch_size"
 MBS, GBS, ITERS = "train.micro_batch_size", "train.global_batch_size", "train.train_iters"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
@@ -79,6 +84,9 @@ class NullNumber(RejectingRule):
         """Keys that this start-up calculates with, and where."""
         for key in (TP, PP, CP):
             yield key, "cfg/null-number"
+        yield EP, "section:model" if run.release >= R06 and run.maybe(ETP) is None else "cfg/null-number@experts"
+        if run.release >= R06:
+            yield from ((size, "topo/weight-shards") for size, shards in SHARED_WEIGHTS if run.maybe(shards) is None)
         yield "model.num_attention_heads", "topo/heads-divisible"
         if not has_pattern(run):
             yield "model.num_layers", "section:model@layers"

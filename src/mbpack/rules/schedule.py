@@ -11,6 +11,7 @@ from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 ITERS, SAMPLES, EPOCHS = "train.train_iters", "train.train_samples", "train.num_epochs"
+FRACTION = "scheduler.lr_warmup_fraction"
 GBS = "train.global_batch_size"
 
 
@@ -125,6 +126,9 @@ class NumEpochs(RejectingRule):
 
     code, slug = "SCH103", "sched/num-epochs"
     releases = (R06, NIGHTLY)
+
+    def stops_at(self, run: Run) -> str:
+        return "sched/num-epochs@train"
 
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.is_set(EPOCHS):
@@ -263,17 +267,16 @@ class Steps(RejectingRule):
                 station,
                 tuple((name, 0 if "warmup" in name else None) for name in (by_iters if run.is_set(SAMPLES) else by_samples)),
             )
-        fraction = run.number("scheduler.lr_warmup_fraction")
-        if fraction is not None:
+        if run.is_set(FRACTION):
             counted = [k for k in ("lr_warmup_iters", "lr_warmup_samples") if run.value(f"scheduler.{k}", 0) != 0]
             if counted:
                 yield self._refuse(
                     run,
-                    "scheduler.lr_warmup_fraction",
+                    FRACTION,
                     f"lr_warmup_fraction and {words(counted)} both set the warm-up",
                     f"{counted[0]}: 0, or no lr_warmup_fraction",
                     station,
-                    tuple((name, 0) for name in counted) if run.wrote("scheduler.lr_warmup_fraction") else (),
+                    tuple((name, 0) for name in counted) if run.wrote(FRACTION) else (),
                 )
 
     def _by_samples(self, run: Run) -> Iterator[Finding]:
@@ -315,6 +318,14 @@ class Steps(RejectingRule):
                 "a positive number, or null: as long as the training",
                 edits=(("lr_decay_samples", None),) if run.number(SAMPLES) > 0 else (),
             )
+            return
+        self._warm_up(run, "scheduler.lr_warmup_samples")
+
+    @staticmethod
+    def _warm_up(run: Run, counted: str) -> None:
+        """The warm-up is compared with the decay: text in its place stops the start-up there."""
+        if run.number(FRACTION) is None:
+            run.number(counted, 0)
 
     @staticmethod
     def _counted(run: Run, kind: str, other: str) -> tuple[tuple[str, Any], ...]:
@@ -370,10 +381,7 @@ class Steps(RejectingRule):
                 edits=(("lr_decay_iters", None),) if key == "scheduler.lr_decay_iters" and run.number(ITERS) > 0 else (),
             )
             return
-        # The warm-up is compared with the decay, so text in its place stops the start-up here.
-        fraction = run.number("scheduler.lr_warmup_fraction")
-        if fraction is None:
-            run.number("scheduler.lr_warmup_iters", 0)
+        self._warm_up(run, "scheduler.lr_warmup_iters")
 
 
 RULES: tuple[Rule, ...] = (TrainModeExclusive(), NumEpochs(), Steps())

@@ -8,11 +8,14 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
 from mbpack.facts import formulas
 from mbpack.facts.modes import IN_BATCH as IN_BATCH_MODE
-from mbpack.facts.releases import R07
+from mbpack.facts.releases import NIGHTLY, R04, R07
 from mbpack.facts.stage_split import uneven
-from mbpack.rules.base import CRASH_DATA, SILENT, WASTE, Finding, Fix, Rule
+from mbpack.rules.base import CRASH_DATA, REJECTED, SILENT, WASTE, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 from mbpack.rules.lookup import is_hybrid, overlap_key, overlap_off, packing_key, step_of
 from mbpack.rules.stage_counts import COUNTS, FIRST, LAST, LAYERS, LAYOUT, PP, VPP, counts_unknown
+
+#: The class whose objects describe a model and the settings of its transformer apart.
+BUILT = "GPTModelConfig"
 
 
 class Bubble(Rule):
@@ -112,6 +115,81 @@ class EpOverlapDropsPacked(Rule):
         )
 
 
+class BuilderChunks(RejectingRule):
+    """A model that is described by `GPTModelConfig` is split into equal chunks, whatever the pipeline size.
+
+    Layers divided by stages must divide by the virtual size, also where there is one stage, unless the ends of the pipeline differ
+    or a layout is given. Whether embedding and loss count as layers is true or false, nothing else.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script
+    _target_: megatron.bridge.training.config.ConfigContainer
+    model:
+      _target_: megatron.bridge.models.gpt.gpt_builder.GPTModelConfig
+      transformer:
+        _target_: megatron.bridge.models.transformer_config.TransformerConfig
+        num_layers: 12
+        hidden_size: 64
+        num_attention_heads: 4
+        virtual_pipeline_model_parallel_size: 7
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 gpus=8 launcher=script
+    _target_: megatron.bridge.training.config.ConfigContainer
+    model:
+      _target_: megatron.bridge.models.gpt.gpt_builder.GPTModelConfig
+      transformer:
+        _target_: megatron.bridge.models.transformer_config.TransformerConfig
+        num_layers: 12
+        hidden_size: 64
+        num_attention_heads: 4
+        virtual_pipeline_model_parallel_size: null
+    train: {train_iters: 10, global_batch_size: 8, micro_batch_size: 1}
+    ```
+
+    ## Upstream
+    - 0.4, 0.5: `models/gpt/gpt_builder.py`, `GPTModelConfig.finalize`
+    - 0.6, 0.7: Megatron-LM `training/models/gpt.py`, the same
+    """
+
+    code, slug = "PPL114", "pp/builder-chunks"
+    releases = (R04, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.settings.class_at("model") != BUILT:
+            return
+        embedding, loss = COUNTS
+        key = embedding if run.flag(embedding) else loss
+        counted = run.value(key)
+        if not isinstance(counted, (bool, int)):
+            message = f"{key.rpartition('.')[2]} must be true or false, found {in_yaml(counted)}"
+            yield self.finding(
+                run, REJECTED, key, message, fix=Fix("true or false", set_to(run, (key, False))), station="topo/vpp"
+            )
+            return
+        ends = run.value(FIRST) or run.value(LAST)
+        if counted or ends is not None or run.value(LAYOUT) is not None:
+            return
+        vpp = run.number(VPP)
+        layers, pp = (run.number(LAYERS), run.number(PP)) if vpp else (None, None)
+        if layers is not None and pp and layers // pp % vpp:
+            yield self.finding(
+                run,
+                REJECTED,
+                VPP,
+                f"{layers // pp} layers a stage cannot be divided over {vpp} virtual stages",
+                related=(LAYERS, PP),
+                fix=Fix("virtual_pipeline_model_parallel_size: null", set_to(run, (VPP, None))),
+                station="topo/vpp",
+            )
+
+
+CHUNKS = BuilderChunks()
+
+
 class Vpp(Rule):
     """The layers must divide by the pipeline stages, and each stage's layers by the virtual stages.
 
@@ -150,6 +228,8 @@ class Vpp(Rule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         pp, vpp = run.pp, run.vpp
+        if any(CHUNKS.check(run)) and CHUNKS.applies(run.release):
+            return  # pp/builder-chunks
         if vpp is not None and pp <= 1:
             if not self._refused(run, pp, vpp):
                 yield self._say(run, VPP, f"virtual pipeline size {vpp} needs pipeline parallel above 1", (PP,))
@@ -211,5 +291,6 @@ class Vpp(Rule):
 RULES: tuple[Rule, ...] = (
     Bubble(),
     EpOverlapDropsPacked(),
+    CHUNKS,
     Vpp(),
 )

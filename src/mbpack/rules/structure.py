@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.document import Interpolation, Item
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting
-from mbpack.facts.keys import SPECS, path_in
+from mbpack.facts.keys import ADAPTER, SPECS, path_in
 from mbpack.facts.sections import stops_at
 from mbpack.rules.base import CRASH_DATA, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
@@ -101,7 +101,8 @@ class ListOverDict(RejectingRule):
 
     code, slug = "CFG113", "cfg/list-over-dict"
 
-    #: Sections that are null in most recipes: a list there is merged without complaint.
+    #: Sections that are null in most recipes: a list there is merged without complaint. A recipe's adapter can be called,
+    #: and what can be called is left out of the merge: peft/kept says so.
     OPTIONAL = frozenset(
         {"peft", "comm_overlap", "mixed_precision", "ft", "nvrx_straggler", "straggler", "tensor_inspect", "inprocess_restart"}
     )
@@ -111,7 +112,7 @@ class ListOverDict(RejectingRule):
             return
         for name, item, layer in run.settings.sections():
             if isinstance(item.value, list) and name in run.settings.schema.sections:
-                if name not in self.OPTIONAL or isinstance(self._held(run, name), dict):
+                if name not in self.OPTIONAL or (name != ADAPTER and isinstance(self._held(run, name), dict)):
                     yield self._say(run, name, item, layer)
             elif isinstance(item.value, dict) and name in run.settings.schema.sections:
                 yield from self._inside(run, name, item, layer)
