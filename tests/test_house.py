@@ -69,6 +69,15 @@ def test_doctor_imports_nothing_heavy(tmp_path: Path) -> None:
     assert done.stderr.strip().splitlines()[-1] == "[]"
 
 
+def test_a_start_imports_no_typing_extensions_and_leaves_it_importable() -> None:
+    code = (
+        "import sys; from mbpack.__main__ import load_msgspec; load_msgspec(); "
+        "print('msgspec' in sys.modules, 'typing_extensions' in sys.modules); import typing_extensions; print(typing_extensions.Any)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "typing.Any"]
+
+
 def test_version_imports_nothing_of_the_command_line() -> None:
     code = (
         "import sys; sys.argv = ['mbpack', '--version']; from mbpack.__main__ import main; main(); print('typer' in sys.modules)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -89,6 +88,8 @@ def _text(value: str, quote: str) -> str:
         return "'" + value.replace("'", "''") + "'"
     if not quote and _PLAIN.match(value) and ": " not in value and _stays_text(value):
         return value
+    import json  # most runs quote nothing
+
     return json.dumps(value, ensure_ascii=False)
 
 

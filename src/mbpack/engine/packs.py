@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -185,6 +184,8 @@ def _naming(target: Target, context: Context) -> Document:
         for owner in owners:
             at = at.setdefault(owner, {})
         at[name] = os.fspath(value).replace("$", "?")
+    import json  # `inspect` alone comes here
+
     return parse(json.dumps(tree))
 
 

@@ -6,7 +6,6 @@ Source: ``data/builders/gpt_sft.py``, ``data/packing/`` (0.6, 0.7); ``data/build
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -105,6 +104,8 @@ def fingerprint(identity: Mapping[str, Any]) -> str:
 
     Source: ``_packing_fingerprint`` in ``data/builders/gpt_sft.py`` (0.6, 0.7).
     """
+    import json  # an identity is rare: most packs are named or not there
+
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
     import hashlib  # loads OpenSSL
 

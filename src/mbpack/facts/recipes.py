@@ -17,7 +17,6 @@ for packing, batches and topology (`Recipe.complete` tells which).
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ from msgspec import Struct
 
 from mbpack.facts.keys import RENAMES, path_in
 from mbpack.facts.releases import RELEASES
-from mbpack.facts.schema import NO_DEFAULT, Opaque, read_data, schema
+from mbpack.facts.schema import NO_DEFAULT, Opaque, decoded, read_data, schema
 
 
 class Recipe(Struct, frozen=True):
@@ -109,7 +108,7 @@ def _body(data: bytes, name: str) -> Any:
     if start < 0:
         return None
     start = data.index(b"\t", start)
-    return json.loads(data[start : data.index(b"\n", start)])  # the tab is white space to JSON
+    return decoded(data[start : data.index(b"\n", start)])  # the tab is white space to JSON
 
 
 @functools.cache

@@ -12,10 +12,11 @@ plain data is stored as `{"~": text}`. Lines that start with a dot hold what bel
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from mbpack.facts import releases
 
@@ -89,6 +90,16 @@ class _Fields(Mapping[str, Field]):
         return len(self._entries)
 
 
+def decoded(text: bytes) -> Any:
+    """Plain data from its JSON; `Infinity`, which Python writes and JSON does not know, is left to Python's own parser."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        import json
+
+        return json.loads(text)
+
+
 def read_data(name: str) -> bytes:
     """The bytes of one data file."""
     with open(os.path.join(DATA, name), "rb") as file:
@@ -110,7 +121,7 @@ class Schema:
 
     def _meta(self, key: str) -> Any:
         start = self._data.index(f"\n.{key}\t".encode()) + len(key) + 3
-        return json.loads(self._data[start : self._data.index(b"\n", start)])
+        return decoded(self._data[start : self._data.index(b"\n", start)])
 
     def _line(self, cls: str) -> list[bytes] | None:
         start = self._data.find(b"\n" + cls.encode() + b"\t")
@@ -123,7 +134,7 @@ class Schema:
             line = self._line(cls)
             found: dict[str, list[Any]] | None = None
             if line is not None:
-                body = json.loads(line[3])
+                body = decoded(line[3])
                 found = dict(self._entries(body["parent"]) or {}) if "parent" in body else {}
                 for name in body.get("lacks", ()):
                     found.pop(name, None)
@@ -136,7 +147,7 @@ class Schema:
     def packages(self) -> Mapping[str, str]:
         """Versions of the packages the data were taken from; empty for a development tree."""
         head = self._data[: self._data.index(b"\n")].split(b"\t", 1)[1]
-        found: Mapping[str, str] = json.loads(head)["packages"]
+        found: Mapping[str, str] = decoded(head)["packages"]
         return found
 
     @functools.cached_property
@@ -163,7 +174,7 @@ class Schema:
     def attributes(self, cls: str) -> frozenset[str]:
         """Names that are no fields but exist on the object (properties, methods): an override may set them upstream."""
         line = self._line(cls)
-        return frozenset(json.loads(line[3]).get("attributes", ())) if line is not None else frozenset()
+        return frozenset(decoded(line[3]).get("attributes", ())) if line is not None else frozenset()
 
     def nested_transformer(self, cls: str) -> bool:
         """Whether the Megatron-Core settings of this model class live in a nested `transformer`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 
@@ -21,6 +20,8 @@ def _finite(text: str) -> float | None:
 
 def read_metadata(path: str) -> Metadata:
     """Read a metadata file; one that is missing or no JSON list of objects says so."""
+    import json  # most runs read none
+
     try:
         if os.path.getsize(path) > MAX_BYTES:
             return Metadata(path, entries=None, problem="too large for packing metadata")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 #: What would move the cursor, change colours or turn the writing direction, and what no encoding can hold.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 
 #: Longest word and longest paragraph shown whole (characters): a value can be a whole file.
 _LONGEST_WORD, _LONGEST_TEXT = 200, 1500
@@ -15,7 +15,7 @@ def printable(text: str) -> str:
     """Text from a file or a command line, safe to print: one character for each character; a tab is one space."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNPRINTABLE.sub("\ufffd", text.replace("\t", " "))
+    return re.sub(_UNPRINTABLE, "\ufffd", text.replace("\t", " "))  # compiled only where a text needs it
 
 
 def columns(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator
 from typing import Any
 
@@ -116,6 +115,8 @@ class Preprocessing(RejectingRule):
 
 def _only_prompt(template: str) -> bool:
     """Whether a template has the placeholder ``{prompt}`` and no other, and can be filled in."""
+    import string  # compiles a pattern, and most runs have no template
+
     try:
         fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
         template.format(prompt="")
