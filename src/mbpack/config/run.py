@@ -7,6 +7,7 @@ nothing is checked. Each property raises :class:`~mbpack.config.settings.Unknown
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,10 @@ MOOT = "moot"
 COLLATING = (DatasetKind.DIRECT_HF, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
 
 
+#: The sizes whose product is the GPUs that one copy of the model takes.
+COPY = TP, PP, CP = tuple(f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
+
+
 class Run(Reading):
     """One configuration under one context."""
 
@@ -33,15 +38,15 @@ class Run(Reading):
 
     @cached_property
     def tp(self) -> int:
-        return self._size("model.tensor_model_parallel_size")
+        return self._size(TP)
 
     @cached_property
     def pp(self) -> int:
-        return self._size("model.pipeline_model_parallel_size")
+        return self._size(PP)
 
     @cached_property
     def cp(self) -> int:
-        return self._size("model.context_parallel_size")
+        return self._size(CP)
 
     @cached_property
     def ep(self) -> int:
@@ -60,13 +65,18 @@ class Run(Reading):
             return 1 if self.release >= R06 and self.ep > 1 else self.tp
         return int(size)
 
-    def _size(self, key: str) -> int:
+    def given_size(self, key: str) -> int | float:
+        """A parallel size as the start-up calculates with it: null is 1, a fraction stays one (cfg/float-int says that it is)."""
         size = self.number(key, 1)
         if size.__class__ is float:
-            if size != int(size):
-                raise WrongKind(self.setting(key))
-            return int(size)
-        return 1 if size is None else size
+            return int(size) if size == int(size) else float(size)
+        return 1 if size is None else int(size)
+
+    def _size(self, key: str) -> int:
+        size = self.given_size(key)
+        if isinstance(size, float):
+            raise WrongKind(self.setting(key))
+        return size
 
     @cached_property
     def sp_asked(self) -> bool:
@@ -88,10 +98,10 @@ class Run(Reading):
     @cached_property
     def dp(self) -> int:
         """Data parallel size. Raises Unknown when the GPUs do not divide (``topo/world-divisible`` says so)."""
-        size = self.tp * self.pp * self.cp
+        size = math.prod(map(self.given_size, COPY))
         if size <= 0 or self.gpus % size:
             raise Unknown("data_parallel_size", (), MOOT)
-        return self.gpus // size
+        return int(self.gpus // size)
 
     @property
     def known_dp(self) -> int | None:
@@ -106,10 +116,10 @@ class Run(Reading):
         """Data parallel size of the evaluation layout; before 0.6 always that of training."""
         if self.release < R06 or self.eval_cp is None:
             return self.dp
-        size = self.tp * self.pp * self.eval_cp
+        size = self.given_size(TP) * self.given_size(PP) * self.eval_cp
         if size <= 0 or self.gpus % size:
             raise Unknown("eval_data_parallel_size", (), MOOT)
-        return self.gpus // size
+        return int(self.gpus // size)
 
     @cached_property
     def mult(self) -> Derived:

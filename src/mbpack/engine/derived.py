@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mbpack.config.run import COLLATING, Run
+from mbpack.config.run import COLLATING, COPY, Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
@@ -26,10 +26,11 @@ def derived_values(run: Run) -> dict[str, Derived]:
 
 
 def _data_parallel(run: Run) -> Derived:
-    size = run.tp * run.pp * run.cp
+    tp, pp, cp = map(run.given_size, COPY)
+    size = tp * pp * cp
     if size < 0 and run.gpus % size == 0:  # what upstream computes; a rule says that it cannot be
-        return Derived(run.gpus // size, f"{run.gpus} / (TP {run.tp} x PP {run.pp} x CP {run.cp})")
-    return formulas.data_parallel_size(run.gpus, run.tp, run.pp, run.cp) if run.dp else Derived(0, "")
+        return Derived(int(run.gpus // size), f"{run.gpus} / (TP {tp} x PP {pp} x CP {cp})")
+    return formulas.data_parallel_size(run.gpus, tp, pp, cp) if run.dp else Derived(0, "")
 
 
 def _pad_seq_to_mult(run: Run) -> Derived:

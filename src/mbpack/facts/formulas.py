@@ -99,8 +99,8 @@ def model_parallel_size(tp: int, pp: int, cp: int) -> Derived:
     return Derived(tp * pp * cp, f"TP {tp} x PP {pp} x CP {cp}")
 
 
-def data_parallel_size(gpus: int, tp: int, pp: int, cp: int) -> Derived:
-    """Copies of the model: GPUs / (TP*PP*CP).
+def data_parallel_size(gpus: int, tp: float, pp: float, cp: float) -> Derived:
+    """Copies of the model: GPUs / (TP*PP*CP), whole also where a size is a fraction.
 
     Raises:
         ValueError: when the GPUs do not divide; the message names the numbers.
@@ -108,7 +108,7 @@ def data_parallel_size(gpus: int, tp: int, pp: int, cp: int) -> Derived:
     size = tp * pp * cp
     if size <= 0 or gpus % size:
         raise ValueError(f"{gpus} GPUs cannot be divided by TP {tp} x PP {pp} x CP {cp} = {size}")
-    return Derived(gpus // size, f"{gpus} / (TP {tp} x PP {pp} x CP {cp})")
+    return Derived(int(gpus // size), f"{gpus} / (TP {tp} x PP {pp} x CP {cp})")
 
 
 def num_microbatches(gbs: int, mbs: int, dp: int) -> Derived:

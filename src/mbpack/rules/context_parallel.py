@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from mbpack.config.run import Run
+from mbpack.config.run import CP, Run
 from mbpack.config.settings import Object
 from mbpack.facts import formulas
 from mbpack.facts.attention import HIERARCHICAL, P2P
@@ -29,7 +29,6 @@ from mbpack.rules.base import (
 )
 from mbpack.rules.stage_counts import layers_of
 
-CP = "model.context_parallel_size"
 PER_TOKEN, AVERAGE = "model.calculate_per_token_loss", "ddp.average_in_collective"
 COMM, SIZES = "model.cp_comm_type", "model.hierarchical_context_parallel_sizes"
 #: Up to 0.5 nothing looks at the loss settings of these datasets, which need them all the same.
@@ -38,7 +37,7 @@ _UNCHECKED = (DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VL
 
 def _outcome(run: Run, key: str) -> Outcome | None:
     """How a loss setting that is wrong for context parallelism ends, or None where it does not matter."""
-    if run.cp <= 1:
+    if run.given_size(CP) <= 1:
         return None
     if run.finetuning:
         if run.repaired:
@@ -269,11 +268,13 @@ class HierarchicalSizes(RejectingRule):
         listed = sizes if isinstance(sizes, list) else [] if sizes == "" else None
         if listed is None or not all(is_number(size) for size in listed):
             message = f"hierarchical_context_parallel_sizes must be a list of whole numbers, found {in_yaml(sizes)}"
-        elif (product := math.prod(listed)) != run.cp:
-            message = f"hierarchical_context_parallel_sizes {sizes} multiply to {product}, context parallel is {run.cp}"
+        elif (product := math.prod(listed)) != run.given_size(CP):
+            message = (
+                f"hierarchical_context_parallel_sizes {sizes} multiply to {product}, context parallel is {run.given_size(CP)}"
+            )
         else:
             return
-        fix = Fix(f"sizes with product {run.cp}, or null", set_to(run, (SIZES, None)))
+        fix = Fix(f"sizes with product {run.given_size(CP)}, or null", set_to(run, (SIZES, None)))
         yield self.finding(run, REJECTED, SIZES, message, related=(CP,), fix=fix)
 
 

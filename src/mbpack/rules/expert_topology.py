@@ -18,7 +18,6 @@ from mbpack.rules.base import (
 )
 from mbpack.rules.recompute import recompute_modules
 from mbpack.rules.stated import touched
-from mbpack.rules.topology import given_size
 
 TP, PP = "model.tensor_model_parallel_size", "model.pipeline_model_parallel_size"
 VPP = "model.virtual_pipeline_model_parallel_size"
@@ -49,7 +48,7 @@ class EpNeedsMoe(RejectingRule):
     code, slug = "TOP105", "topo/ep-needs-moe"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        size = given_size(run, EP)
+        size = run.given_size(EP)
         if size > 1 and not run.moe:
             yield self.finding(
                 run,
@@ -99,7 +98,8 @@ class EpOverlapConditions(RejectingRule):
             asked, key, station = run.flag(model), model, ""
         if not asked:
             if section is not None and run.value("comm_overlap.delay_wgrad_compute") is True and not run.flag(model):
-                yield self._refuse(run, "comm_overlap.delay_wgrad_compute", f"delay_wgrad_compute needs {OVERLAP}", (), station)
+                message = f"delay_wgrad_compute needs {OVERLAP}"
+                yield self._refuse(run, "comm_overlap.delay_wgrad_compute", message, (), "comm-overlap")
             return
         for broken, message, related in self._conditions(run, bool(station)):
             if broken:

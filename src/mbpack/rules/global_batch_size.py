@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.run import Run
+from mbpack.config.run import CP, PP, TP, Run
 from mbpack.facts import formulas
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import CRASH_DATA, REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
@@ -110,9 +110,9 @@ class GbsEvalDivisible(RejectingRule):
 
 def _evaluation_ranks(run: Run) -> int:
     """Data parallel size of the evaluation as the start-up divides; below zero where a size is (and fails only later)."""
-    cp = run.cp if run.release < R06 or run.eval_cp is None else run.eval_cp
-    size = run.tp * run.pp * cp
-    return run.gpus // size if size < 0 and run.gpus % size == 0 else run.eval_dp
+    cp = run.given_size(CP) if run.release < R06 or run.eval_cp is None else run.eval_cp
+    size = run.given_size(TP) * run.given_size(PP) * cp
+    return int(run.gpus // size) if size < 0 and run.gpus % size == 0 else run.eval_dp
 
 
 RULES: tuple[Rule, ...] = (GbsDivisible(), GbsEvalDivisible())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.run import COLLATING, Run
+from mbpack.config.run import COLLATING, CP, Run
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import SPECS
@@ -188,19 +188,20 @@ class ModelSeq2Cp(RejectingRule):
     code, slug = "ALN106", "align/model-seq-2cp"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.cp <= 1:
+        cp = run.given_size(CP)
+        if cp <= 1:
             return
         length = run.number(MODEL_SEQ)
-        if length is None or length % (2 * run.cp) == 0:
+        if length is None or length % (2 * cp) == 0:
             return
-        near = formulas.nearest_multiples(int(length), 2 * run.cp)
+        near = formulas.nearest_multiples(int(length), int(2 * cp))
         yield self.finding(
             run,
             REJECTED,
             MODEL_SEQ,
-            f"model.seq_length {length} is not a multiple of 2*CP = {2 * run.cp}",
+            f"model.seq_length {length} is not a multiple of 2*CP = {2 * cp}",
             why="Context parallelism cuts every row into 2*CP pieces.",
-            related=("model.context_parallel_size",),
+            related=(CP,),
             fix=Fix(
                 f"seq_length: {words(near, 'or')} in model and dataset",
                 set_to(run, (MODEL_SEQ, near[-1]), (DATA_SEQ, near[-1])),
@@ -250,7 +251,7 @@ class SeqMultCollate(RejectingRule):
             DATA_SEQ,
             f"dataset.seq_length {length} is not a multiple of {multiple.value}",
             why=f"{multiple}: what one row is split into for context and sequence parallelism.",
-            related=("model.context_parallel_size", "model.tensor_model_parallel_size"),
+            related=(CP, "model.tensor_model_parallel_size"),
             fix=Fix(
                 f"seq_length: {words(near, 'or')} in dataset and model",
                 set_to(run, (DATA_SEQ, near[-1]), (MODEL_SEQ, near[-1])),

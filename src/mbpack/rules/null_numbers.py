@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.run import COLLATING, Run
+from mbpack.config.run import COLLATING, COPY, CP, Run
 from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import SPECS
@@ -12,7 +12,6 @@ from mbpack.facts.releases import NIGHTLY, R04, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 from mbpack.rules.lookup import VARIANT
 
-TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
 EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
 #: How far each weight is spread beyond tensor parallelism, and the number of shards that this follows from where it is given.
 SHARED_WEIGHTS = tuple(
@@ -82,7 +81,7 @@ class NullNumber(RejectingRule):
     @staticmethod
     def _used(run: Run) -> Iterator[tuple[str, str]]:
         """Keys that this start-up calculates with, and where."""
-        for key in (TP, PP, CP):
+        for key in COPY:
             yield key, "cfg/null-number"
         yield EP, "section:model" if run.release >= R06 and run.maybe(ETP) is None else "cfg/null-number@experts"
         if run.release >= R06:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from mbpack.config.run import Run
+from mbpack.config.run import COPY, CP, PP, TP, Run
 from mbpack.facts.releases import NIGHTLY, R03, R04, R06
 from mbpack.rules.base import (
     CRASH_DATA,
@@ -19,7 +19,6 @@ from mbpack.rules.base import (
 )
 from mbpack.rules.null_numbers import has_pattern
 
-TP, PP, CP = (f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
 EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
 SP, GROUPS, LAYERS = "model.sequence_parallel", "model.num_query_groups", "model.num_layers"
 EVAL_CP = "dist.eval_context_parallel_size"
@@ -27,12 +26,6 @@ EVAL_CP = "dist.eval_context_parallel_size"
 
 #: Largest size that a fix looks for.
 _MOST = 4096
-
-
-def given_size(run: Run, key: str) -> int | float:
-    """A parallel size as the start-up calculates with it: a fraction stays one (cfg/float-int says that it is)."""
-    size = run.number(key, 1)
-    return 1 if size is None else int(size) if size == int(size) else size
 
 
 def _divisors(number: int, limit: int = 64) -> str:
@@ -43,7 +36,7 @@ def _fitting_tp(run: Run, otherwise: str, most: int | None = None) -> Fix:
     """The largest smaller tensor parallel size that heads, query groups and GPUs allow, where the file gives the size."""
     heads, groups = run.maybe("model.num_attention_heads"), run.maybe(GROUPS)
     gpus = run.context.gpus
-    tp, copies = given_size(run, TP), run.pp * run.cp
+    tp, copies = run.given_size(TP), run.pp * run.cp
     sizes = range(min(math.ceil(tp) - 1, most or math.ceil(tp), _MOST), 0, -1)
     fitting = [
         size
@@ -85,8 +78,8 @@ class WorldDivisible(RejectingRule):
     code, slug = "TOP102", "topo/world-divisible"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        sizes = (TP, PP, CP)
-        tp, pp, cp = (given_size(run, key) for key in sizes)
+        sizes = COPY
+        tp, pp, cp = (run.given_size(key) for key in sizes)
         size = tp * pp * cp
         place = next((key for key in reversed(sizes) if run.wrote(key)), CP)
         if size == 0:
@@ -127,7 +120,7 @@ class WorldDivisible(RejectingRule):
                 fix=self._smaller(run, gpus, size),
             )
             return
-        ep = given_size(run, EP)
+        ep = run.given_size(EP)
         if ep <= 1 or not (isinstance(ep, int) and isinstance(pp, int)) or isinstance(run.maybe(ETP), str):
             return  # validation does not read the expert tensor parallel size: a text there stops the process groups
         etp = run.etp
@@ -146,7 +139,7 @@ class WorldDivisible(RejectingRule):
     @staticmethod
     def _smaller(run: Run, gpus: int, size: int | float) -> Fix:
         """The largest size that the GPUs allow for one of the sizes that the file gives; the last of them where it can be."""
-        if any(isinstance(given_size(run, key), float) for key in (TP, PP, CP)):
+        if any(isinstance(run.given_size(key), float) for key in COPY):
             return Fix(f"whole numbers whose product divides {gpus}")
         title = f"sizes whose product divides {gpus}, or a multiple of {size} GPUs"
         for key, own in ((CP, run.cp), (PP, run.pp), (TP, run.tp)):
@@ -223,7 +216,7 @@ class SpWithoutTp(RejectingRule):
     code, slug = "TOP101", "topo/sp-without-tp"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.sp_asked or given_size(run, TP) > 1:
+        if not run.sp_asked or run.given_size(TP) > 1:
             return
         fix = Fix("sequence_parallel: false", set_to(run, (SP, False)), safe=True)
         if run.release <= R03:
@@ -254,7 +247,7 @@ class HeadsDivisible(RejectingRule):
     code, slug = "TOP106", "topo/heads-divisible"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        tp, heads = given_size(run, TP), run.number("model.num_attention_heads")
+        tp, heads = run.given_size(TP), run.number("model.num_attention_heads")
         given = run.settings.recipe is not None or run.wrote("model.num_attention_heads")
         if heads == 0 and given and run.number("model.kv_channels") is None:
             yield self.finding(
@@ -299,7 +292,7 @@ class QueryGroupsDivisible(RejectingRule):
     code, slug = "TOP107", "topo/query-groups-divisible"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        tp = given_size(run, TP)
+        tp = run.given_size(TP)
         if tp == 1 and not run.wrote(GROUPS):
             return
         groups = run.number(GROUPS)
