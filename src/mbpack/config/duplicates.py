@@ -127,6 +127,8 @@ def _entries(text: str, path: Path) -> tuple[Any, Any]:
 def _missing(earlier: Any, later: Any, path: Path) -> Iterator[Path]:
     """Paths that only the later node holds."""
     if isinstance(earlier, yaml.MappingNode) and isinstance(later, yaml.MappingNode):
+        if not all(isinstance(key, yaml.ScalarNode) for key, _ in (*earlier.value, *later.value)):
+            raise CannotEdit(f"{'.'.join(path)}: a list or a mapping is a key below it; join the two by hand")
         known = {key.value: value for key, value in earlier.value}
         names = [key.value for key, _ in later.value]
         if len(set(names)) < len(names) or len(known) < len(earlier.value):
