@@ -42,11 +42,11 @@ HELD = (
 
 #: Sections that may be null, with the station where the start-up asks one that is not.
 OPTIONAL = {
-    "comm_overlap": "topo/world-divisible",
+    "comm_overlap": "comm-overlap",
     "mixed_precision": "section:mixed_precision",
-    "profiling": "section:optional",
-    "nvrx_straggler": "section:optional",
-    "tensor_inspect": "section:optional",
+    "profiling": "section:profiling",
+    "nvrx_straggler": "section:nvrx_straggler",
+    "tensor_inspect": "section:tensor_inspect",
 }
 
 

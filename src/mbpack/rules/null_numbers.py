@@ -17,6 +17,7 @@ EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size
 SHARED_WEIGHTS = tuple(
     (f"model.{kind}gtp_weight_remat_size", f"model.{kind}tensor_parallel_num_weight_shards") for kind in ("", "expert_")
 )
+LAYERS = "model.num_layers"
 EVAL_MBS = "validation.eval_micro_batch_size"
 MBS, GBS, ITERS = "train.micro_batch_size", "train.global_batch_size", "train.train_iters"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
@@ -88,7 +89,7 @@ class NullNumber(RejectingRule):
             yield from ((size, "topo/weight-shards") for size, shards in SHARED_WEIGHTS if run.maybe(shards) is None)
         yield "model.num_attention_heads", "topo/heads-divisible"
         if not has_pattern(run):
-            yield "model.num_layers", "section:model@layers"
+            yield LAYERS, _layers_station(run) if run.maybe(LAYERS, 0) is None else ""
         if run.maybe(VARIANT) == GATED_DELTA_NET:
             yield from ((key, "gdn/packed") for key in LINEAR)
         if run.maybe(ITERS) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
@@ -110,6 +111,13 @@ class NullNumber(RejectingRule):
             yield LOADER, "batch/mbs-positive@energon"
         if run.wrote(MBS) and (run.release < R05 or run.maybe(EVAL_MBS) is not None) and run.offline:
             yield MBS, "batch/offline-mbs-one"  # without a size for the evaluation batch/eval-batch-missing comes first
+
+
+def _layers_station(run: Run) -> str:
+    """Where layers that are null stop first: FP8 counts those that may stay in BF16, else the last weights are initialized."""
+    from mbpack.rules.fp8_fields import final  # hardly a file comes here
+
+    return "prec/bf16-layers" if final(run, "fp8") else "section:model@layers"
 
 
 class EvalBatchMissing(RejectingRule):
