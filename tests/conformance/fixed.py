@@ -24,8 +24,9 @@ import yaml
 
 from .compare import BATCH, check_files
 from .judge import Judge
+from .one_field import recorded
 from .real import environments
-from .rows import KINDS, Row, corpora, read, text_of
+from .rows import KINDS, Row, corpora, text_of
 
 
 @dataclass
@@ -55,7 +56,7 @@ def rejected(kind: str, release: str, count: int) -> list[Row]:
     found: dict[str, Row] = {}
     for path in corpora(kind):
         if path.name.split(".jsonl")[0].removesuffix("-reference") == release:
-            for row in read(path):
+            for row in recorded(path):
                 if row["expect"] == "rejected":
                     found.setdefault(text_of(row), row)
     rows = list(found.values())
@@ -104,13 +105,14 @@ def main() -> int:
     parser.add_argument("--release", action="append")
     parser.add_argument("--rows", type=int, default=150, help="rejected complete configurations per release")
     parser.add_argument("--overrides", type=int, default=60, help="rejected override files per release")
+    parser.add_argument("--fields", type=int, default=150, help="rejected configurations with one changed field per release")
     parser.add_argument("--mbpack", default=f"{sys.executable} -m mbpack")
     args = parser.parse_args()
     found: list[Outcome] = []
     try:
         for release in args.release or environments.available():
             with Judge(release) as judge:
-                for kind, count in zip(KINDS, (args.rows, args.overrides), strict=True):
+                for kind, count in zip((*KINDS, "fields"), (args.rows, args.overrides, args.fields), strict=True):
                     found.append(outcome(shlex.split(args.mbpack), judge, kind, count))
                     print("\n".join(found[-1].refused), end="\n" if found[-1].refused else "", flush=True)
     except environments.EnvironmentMissing as error:

@@ -64,8 +64,10 @@ def one_field_overrides(release: str, recipes: dict[str, Any], count: int, seed:
         yield {**marks, **{key: base[key] for key in ("gpus", "recipe", "launcher")}, "yaml": text}
 
 
-def recorded_fields(path: PathOnDisk) -> list[Row]:
-    """Recorded rows of this kind, each put together from the complete configuration that it was made from."""
+def recorded(path: PathOnDisk) -> list[Row]:
+    """The rows of a corpus, those of this kind each put together from the complete configuration that it was made from."""
+    if path.parent.name != "fields":
+        return read(path)
     bases = {row["id"]: row for row in read(path.parents[1] / "verdicts" / path.name)}
     return [
         {**row, "gpus": bases[row["base"]]["gpus"], "config": _with(bases[row["base"]]["config"], *row["changed"])}

@@ -36,7 +36,7 @@ def test_mended_rows_are_rows_again() -> None:
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "fields"])
 def test_mended_configurations_start_up(kind: str, release: str) -> None:
     with Judge(release) as judge:
         found = outcome(MBPACK, judge, kind, ROWS if kind == "verdicts" else ROWS // 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .one_field import LEFT_OUT, one_field_overrides, one_field_rows, recorded_fields
+from .one_field import LEFT_OUT, one_field_overrides, one_field_rows, recorded
 from .record import keep_fields
 from .rows import Row, write
 
@@ -67,6 +67,6 @@ def test_recorded_rows_are_put_together_again(tmp_path: Path, capsys: pytest.Cap
     }
     unknown = row | {"id": "u", "errors": [error | {"type": "OSError"}]}
     keep_fields(tmp_path / "fields" / "0.6.jsonl.gz", [row, unknown])
-    found = recorded_fields(tmp_path / "fields" / "0.6.jsonl.gz")
+    found = recorded(tmp_path / "fields" / "0.6.jsonl.gz")
     assert found == [{key: row[key] for key in row if key != "errors"} | {"check": "topo/layers-positive"}]
     assert "1 left out" in capsys.readouterr().out

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from .compare import tally
-from .one_field import recorded_fields
-from .rows import Row, corpora, read
+from .one_field import recorded
+from .rows import KINDS, corpora
 
 MBPACK = (sys.executable, "-m", "mbpack")
-FILES = [path for kind in ("verdicts", "overrides", "fields") for path in corpora(kind)]
+FILES = [path for kind in (*KINDS, "fields") for path in corpora(kind)]
 SLICE = 50
 
 
@@ -20,12 +20,8 @@ def label(path: Path) -> str:
     return f"{path.parent.name}-{path.name.removesuffix('.jsonl.gz')}"
 
 
-def rows_of(path: Path) -> list[Row]:
-    return recorded_fields(path) if path.parent.name == "fields" else read(path)
-
-
 def disagreements(path: Path, step: int) -> list[str]:
-    result = tally(MBPACK, rows_of(path)[::step])
+    result = tally(MBPACK, recorded(path)[::step])
     return [f"{d.row['id']}: {d.kind}: real {d.real}, mbpack {d.got}" for d in result.differences]
 
 

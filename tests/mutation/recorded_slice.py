@@ -16,10 +16,11 @@ from mbpack.config.document import parse
 from mbpack.engine.doctor import examine
 from mbpack.report.json import file_data
 from tests.conformance.compare import difference
+from tests.conformance.one_field import recorded
 from tests.conformance.rows import Row, text_of
-from tests.conformance.test_recorded import FILES, SLICE, label, rows_of
+from tests.conformance.test_recorded import FILES, SLICE, label
 
-ROWS = [pytest.param(row, id=f"{label(path)}-{row['id']}") for path in FILES for row in rows_of(path)[::SLICE]]
+ROWS = [pytest.param(row, id=f"{label(path)}-{row['id']}") for path in FILES for row in recorded(path)[::SLICE]]
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -185,14 +185,18 @@ class NestedUnderNone(RejectingRule):
     def _transformer(self, run: Run) -> Iterator[Finding]:
         """Model classes from 0.4 on that hold the transformer's settings in an object of their own."""
         written, cls = run.settings.written(TRANSFORMER), run.settings.class_at("model")
-        if written is None or isinstance(written.value, Object) or cls is None:
+        if written is None or cls is None:
+            return
+        given = isinstance(written.value, Object)
+        if given and (not run.complete or written.value.target is not None):
             return
         if run.settings.schema.nested_transformer(cls):
+            what = "a mapping without _target_" if given else in_yaml(written.value)
             yield self.finding(
                 run,
                 REJECTED,
                 TRANSFORMER,
-                f"{TRANSFORMER} is {in_yaml(written.value)}, not the object that holds the model's settings",
+                f"{TRANSFORMER} is {what}, not the object that holds the model's settings",
                 why="The start-up asks it for tensor_model_parallel_size and fails.",
                 on_key=True,
                 fix=Fix(f"a mapping with the _target_ of its class below {TRANSFORMER}"),

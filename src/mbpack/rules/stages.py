@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Unknown
+from mbpack.config.settings import Object, Unknown
 from mbpack.facts import formulas
 from mbpack.facts.modes import IN_BATCH as IN_BATCH_MODE
 from mbpack.facts.releases import NIGHTLY, R04, R07
@@ -159,7 +159,7 @@ class BuilderChunks(RejectingRule):
     releases = (R04, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.settings.class_at("model") != BUILT:
+        if run.settings.class_at("model") != BUILT or not isinstance(run.value("model.transformer"), Object):
             return
         embedding, loss = COUNTS
         key = embedding if run.flag(embedding) else loss
