@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
-from mbpack.config.document import MISSING, Interpolation, Item, parse
+from mbpack.config.document import Interpolation, Item, parse
 from mbpack.config.overrides import Override, OverrideProblem, as_document, parse_overrides
 from tests.config.config_oracle import examples, same
 
@@ -72,7 +72,7 @@ def plain(value: Any) -> Any:
         return {key: plain(child) for key, child in value.items()}
     if isinstance(value, list):
         return [plain(child) for child in value]
-    return "???" if value is MISSING else str(value) if isinstance(value, Interpolation) else value
+    return str(value) if isinstance(value, Interpolation) else value
 
 
 ARGUMENTS = [
@@ -293,7 +293,7 @@ def test_what_an_override_holds() -> None:
     assert found[1] == Override("force", ("a", "b"), "x", "++a.b='x'", 1, 7)
     assert found[2] == Override("delete", ("c",), None, "~c", 2, 3, given=False)
     assert isinstance(found[3], Override)
-    assert found[3].value is MISSING
+    assert found[3].value == "???"  # no marker: the text takes the value's place
     assert isinstance(found[4], Override)
     assert isinstance(found[4].value["f"][0], Interpolation)
 

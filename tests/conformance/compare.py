@@ -160,7 +160,7 @@ def fresh(release: str, kind: str, count: int, seed: int, pairs: bool = False) -
     if kind == "fields":
         return list(one_field_rows(release, count, seed))
     if kind == "override-fields":
-        return list(one_field_overrides(release, load_recipes(release), count, seed))
+        return list(one_field_overrides(release, load_recipes(release), count, seed, pairs))
     return list(override_rows(release, load_recipes(release), count, seed, pairs))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import json
 import random
 import re
 from collections.abc import Iterator
@@ -50,8 +51,11 @@ def one_field_rows(release: str, count: int, seed: int) -> Iterator[Row]:
         yield {**marks, "gpus": base["gpus"], "config": config}
 
 
-def one_field_overrides(release: str, recipes: dict[str, Any], count: int, seed: int) -> Iterator[Row]:
-    """The same on recorded override files; ``recipes``: their main values by name, as `judge.load_recipes` gives them."""
+def one_field_overrides(release: str, recipes: dict[str, Any], count: int, seed: int, arguments: bool = False) -> Iterator[Row]:
+    """The same on recorded override files, the change in the file or as an argument behind it.
+
+    ``recipes`` are the main values of the recipes by name, as `judge.load_recipes` gives them.
+    """
     bases = []
     for row in _accepted("overrides", release):
         tree, values = yaml.safe_load(row["yaml"] or "") or {}, recipes.get(row["recipe"])
@@ -60,8 +64,17 @@ def one_field_overrides(release: str, recipes: dict[str, Any], count: int, seed:
                 (row, tree, {"model": values["model_class"], "dataset": values["dataset_class"], "peft": values["peft"]})
             )
     for base, tree, marks in _changed(release, bases, count, seed):
-        text = yaml.safe_dump(tree, sort_keys=False)
-        yield {**marks, **{key: base[key] for key in ("gpus", "recipe", "launcher")}, "yaml": text}
+        row = {**marks, **{key: base[key] for key in ("gpus", "recipe", "launcher")}}
+        if arguments:
+            key, value = marks["changed"]
+            yield {**row, "yaml": base["yaml"], "overrides": [f"++{key}={_argument(ast.literal_eval(value))}"]}
+        else:
+            yield {**row, "yaml": yaml.safe_dump(tree, sort_keys=False)}
+
+
+def _argument(value: Any) -> str:
+    """A value as Hydra reads it behind ``KEY=``; texts in quotes, so that ``"4"`` stays one."""
+    return json.dumps(value)
 
 
 def recorded(path: PathOnDisk) -> list[Row]:

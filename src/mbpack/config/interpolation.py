@@ -264,7 +264,7 @@ class _Resolver:
             value = self.get(path)
         except KeyError:
             raise _Stop("missing-reference", f"it refers to `{path}`, which does not exist") from None
-        if isinstance(value, Missing):
+        if isinstance(value, Missing) or value == "???":  # the text, where an argument set it
             raise _Stop("missing-value", f"it refers to `{path}`, which is `???` (not given)")
         return self._text(value, path) if isinstance(value, Interpolation) else value
 

@@ -21,7 +21,7 @@ from .composer import MAX_DEPTH
 from .document import Document
 from .interpolation import grammar_error, primitive
 from .items import Item, Span
-from .scalars import MISSING, Interpolation, shorten
+from .scalars import Interpolation, shorten
 
 MAX_CHARS: Final = 5_000
 MAX_BRACKETS: Final = 200
@@ -42,7 +42,7 @@ class Override(Struct, frozen=True):
 
     op     "set" (``key=v``: the key must exist), "add" (``+key=v``: it must not, unless the value is a list or a
            mapping), "force" (``++key=v``), "delete" (``~key``, or ``~key=v`` if it holds v).
-    value  what is written after the ``=``: plain values, with ``???`` as MISSING and ``${...}`` as Interpolation;
+    value  what is written after the ``=``: plain values, with ``${...}`` as Interpolation (``???`` is a text here);
            ``key=`` is an empty string. `given` is False for ``~key``.
     text   the argument; `index` its position in the list; `column` (from 1) where the value starts in it.
     """
@@ -119,7 +119,7 @@ class _BadValue(Exception):
 
 
 def _converted(value: Any) -> Any:
-    """Hydra's value with ``???`` and interpolations marked."""
+    """Hydra's value with interpolations marked."""
     if isinstance(value, dict):
         if None in value:
             raise _BadValue("key", "a mapping cannot have null as a key: write a name before the colon")
@@ -127,9 +127,7 @@ def _converted(value: Any) -> Any:
     if isinstance(value, list):
         return [_converted(child) for child in value]
     if isinstance(value, str):
-        if value == "???":
-            return MISSING
-        if "${" not in value:
+        if "${" not in value:  # `???` too: as an argument it is taken as the text it is
             return value
         reason = grammar_error(value)
         if reason is not None:

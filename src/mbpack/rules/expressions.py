@@ -112,7 +112,8 @@ class UnresolvedReference(RejectingRule):
 class MissingToken(RejectingRule):
     """The marker ??? holds no value.
 
-    In an override it changes nothing: the recipe's value stays. A complete file with it is refused.
+    In an override it changes nothing: the recipe's value stays. A complete file with it is refused. An argument (`KEY=???`) replaces
+    the value by the text itself.
 
     ## Bad
     ```yaml
@@ -138,17 +139,23 @@ class MissingToken(RejectingRule):
             for path, item in _missing(layer.root, ""):
                 yield self.finding(
                     run,
-                    REJECTED_LOAD if run.complete else NOTE._replace(when="load"),
+                    REJECTED_LOAD if run.complete and item.value is MISSING else NOTE._replace(when="load"),
                     path,
-                    f"{path} is `???`: " + ("the file is refused" if run.complete else "the recipe's value stays"),
-                    setting=Setting(path, MISSING, layer.origin, item, layer.document),
+                    f"{path} is `???`: " + self._effect(run, item),
+                    setting=Setting(path, item.value, layer.origin, item, layer.document),
                     fix=Fix("a value, or remove the line"),
                     station="load",
                 )
 
+    @staticmethod
+    def _effect(run: Run, item: Item) -> str:
+        if item.value is not MISSING:
+            return "as an argument it is a text, which takes the place of the value"
+        return "the file is refused" if run.complete else "the recipe's value stays"
+
 
 def _missing(item: Item, path: str) -> Iterator[tuple[str, Item]]:
-    if item.value is MISSING:
+    if item.value is MISSING or item.value == "???":
         yield path, item
     elif isinstance(item.value, dict):
         for name, child in item.value.items():
