@@ -10,7 +10,7 @@ import copy
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path as PathOnDisk
 from typing import Any
 
@@ -77,14 +77,18 @@ def _argument(value: Any) -> str:
     return json.dumps(value)
 
 
-def recorded(path: PathOnDisk) -> list[Row]:
-    """The rows of a corpus, those of this kind each put together from the complete configuration that it was made from."""
+def recorded(path: PathOnDisk, names: Collection[str] | None = None) -> list[Row]:
+    """The rows of a corpus, those of this kind each put together from the complete configuration that it was made from.
+
+    ``names``: of this kind, only the rows with these ids.
+    """
     if path.parent.name != "fields":
         return read(path)
     bases = {row["id"]: row for row in read(path.parents[1] / "verdicts" / path.name)}
     return [
         {**row, "gpus": bases[row["base"]]["gpus"], "config": _with(bases[row["base"]]["config"], *row["changed"])}
         for row in read(path)
+        if names is None or row["id"] in names
     ]
 
 

@@ -1,11 +1,10 @@
 """Complete findings of recorded configurations: what every rule says about real, generated start-ups of each release.
 
-The configurations are rows of ``tests/data/verdicts`` and ``tests/data/overrides``; ``tests/data/findings`` holds, by corpus
-and row, every finding without its words, and the rules that could not be judged. Compared by ``test_recorded_findings.py``.
+The configurations are rows of ``tests/data/verdicts``, ``overrides`` and ``fields``; ``tests/data/findings`` holds, by corpus and row, every finding without its words, and the rules that could not be judged. Compared by ``test_recorded_findings.py``.
 
     python -m tests.rules.recorded           say what has changed
     python -m tests.rules.recorded --write   accept today's findings (read the diff before it is committed)
-    python -m tests.rules.recorded --choose  choose the rows anew: those that show something the rows before did not
+    python -m tests.rules.recorded --choose [CORPUS...]  choose rows anew: those that show something the rows before did not
 """
 
 from __future__ import annotations
@@ -19,27 +18,39 @@ from pathlib import Path
 
 from mbpack.config.document import parse
 from mbpack.engine.doctor import examine
+from tests.conformance.one_field import recorded
 from tests.conformance.rows import Row, corpora, text_of
 from tests.rules.neighbours import line
 
 FOLDER = Path(__file__).parents[1] / "data" / "findings"
 FILES = sorted(FOLDER.glob("*.txt"))
-CORPORA = {f"{kind}-{path.name.removesuffix('.jsonl.gz')}": path for kind in ("verdicts", "overrides") for path in corpora(kind)}
-#: Rows of a corpus that are looked at, and kept.
-CONSIDERED, MOST = 300, 28
+CORPORA = {
+    f"{kind}-{path.name.removesuffix('.jsonl.gz')}": path
+    for kind in ("verdicts", "overrides", "fields")
+    for path in corpora(kind)
+}
+#: Rows of a corpus that are looked at, and kept. Of those with one changed field all that are refused are looked at.
+CONSIDERED, MOST, MOST_FIELDS = 300, 28, 500
 
 
 @cache
 def rows(corpus: str) -> dict[str, Row]:
-    """The first rows of a corpus that need no command line, by their name."""
-    with gzip.open(CORPORA[corpus], "rt", encoding="utf-8") as stream:
+    """The rows of a corpus that may be chosen, by their name: the first that need no command line; of changed fields those chosen."""
+    path = CORPORA[corpus]
+    if path.parent.name == "fields":
+        chosen = FOLDER / f"{corpus}.txt"
+        return {row["id"]: row for row in recorded(path, read_file(chosen) if chosen.exists() else None)}
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
         first = map(json.loads, itertools.islice(stream, CONSIDERED))
         return {str(row["id"]): row for row in first if not row.get("overrides")}
 
 
 def findings(row: Row) -> list[str]:
-    """What the doctor says about a row: a line per finding, then the rules that could not be judged."""
+    """What the doctor says about a row: a line per finding, then the rules that could not be judged; of a changed field errors only."""
     result = examine([parse(text_of(row))])
+    if "changed" in row:
+        errors = [f for f in result.findings if f.outcome.severity == "error"]
+        return [f"{f.rule.slug}{' (first)' if f is result.first else ''}: {line(f)}" for f in errors]
     said = [f"{f.rule.slug}{' (first)' if f is result.first else ''}: {line(f)}" for f in result.findings]
     return [*said, f"not checked: {' '.join(sorted({entry.rule.code for entry in result.not_checked})) or 'none'}"]
 
@@ -62,11 +73,15 @@ def write_file(path: Path, found: dict[str, list[str]]) -> None:
 
 def choose(corpus: str, seen: set[str]) -> dict[str, list[str]]:
     kept: dict[str, list[str]] = {}
-    for name, row in rows(corpus).items():
-        if len(kept) >= MOST:
+    fields = CORPORA[corpus].parent.name == "fields"
+    looked_at = recorded(CORPORA[corpus]) if fields else rows(corpus).values()
+    for row in looked_at:
+        if len(kept) >= (MOST_FIELDS if fields else MOST):
             break
-        lines = findings(row)
-        new = {f"{row['release']} {text}" for text in lines[:-1]} - seen
+        if fields and row["expect"] == "accepted":
+            continue
+        name, lines = str(row["id"]), findings(row)
+        new = {f"{row['release']} {text}" for text in (lines if fields else lines[:-1])} - seen
         if new:
             kept[name] = lines
             seen |= new
@@ -77,7 +92,7 @@ def main() -> int:
     if "--choose" in sys.argv[1:]:
         FOLDER.mkdir(exist_ok=True)
         seen: set[str] = set()
-        for corpus in CORPORA:
+        for corpus in sys.argv[sys.argv.index("--choose") + 1 :] or CORPORA:
             write_file(FOLDER / f"{corpus}.txt", choose(corpus, seen))
         return 0
     changed = False

@@ -17,6 +17,7 @@ from mbpack.config.in_effect import (
     sample_limit,
 )
 from mbpack.config.run import COLLATING, Run
+from mbpack.config.settings import ABSENT
 from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import SPECS
@@ -51,7 +52,7 @@ class PadMultNone(Rule):
     code, slug = "ALN109", "align/pad-mult-none"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.offline or run.specs_plain or run.value(PAD_MULT, 1) is not None:
+        if not run.offline or run.specs_plain or run.value(PAD_MULT, ABSENT) is not None:
             return
         if run.repaired:
             outcome, message = by_launcher(run), f"run_recipe.py sets pad_seq_to_mult to {pad_multiple(run)}"

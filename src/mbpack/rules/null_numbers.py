@@ -89,7 +89,7 @@ class NullNumber(RejectingRule):
             yield from ((size, "topo/weight-shards") for size, shards in SHARED_WEIGHTS if run.maybe(shards) is None)
         yield "model.num_attention_heads", "topo/heads-divisible"
         if not has_pattern(run):
-            yield LAYERS, _layers_station(run) if run.maybe(LAYERS, 0) is None else ""
+            yield LAYERS, _layers_station(run) if run.wrote(LAYERS) and run.value(LAYERS) is None else ""
         if run.maybe(VARIANT) == GATED_DELTA_NET:
             yield from ((key, "gdn/packed") for key in LINEAR)
         if run.maybe(ITERS) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
