@@ -118,11 +118,18 @@ class Settings:
         return self.classes.at(self._paths[section])
 
     def target_at(self, section: str) -> Setting | None:
-        """The ``_target_`` the user wrote for an object, if any."""
+        """The ``_target_`` the user wrote for an object, if any; one that a higher layer covers with a leaf counts no more."""
         for layer in self.layers:
-            item = walk(layer.root, (*self._paths[section], "_target_"))
-            if item is not None and isinstance(item.value, str):
-                return self._setting(f"{section}._target_", item, layer)
+            item: Item | None = layer.root
+            for part in (*self._paths[section], "_target_"):
+                if item is None or item.value is MISSING:
+                    break
+                if item.value.__class__ is not dict:
+                    return None
+                item = item.value.get(part)
+            else:
+                if item is not None and isinstance(item.value, str):
+                    return self._setting(f"{section}._target_", item, layer)
         return None
 
     def sections(self) -> Iterator[tuple[str, Item, Layer]]:

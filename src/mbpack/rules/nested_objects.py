@@ -107,7 +107,7 @@ class NestedUnderNone(RejectingRule):
                     run,
                     REJECTED,
                     SPECS,
-                    f"{path} is {written.value!r}, not a mapping of packing specs",
+                    f"{path} is {in_yaml(written.value)}, not a mapping of packing specs",
                     why="The start-up asks it for an attribute and fails."
                     + ("" if run.release >= R06 else " Only null switches packing off."),
                     fix=Fix(f"{path}: null (not packed), or a mapping with _target_ {target}", set_to(run, (SPECS, None))),
