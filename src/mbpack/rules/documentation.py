@@ -30,7 +30,7 @@ def page_of(rule: Rule) -> Page:
     sections: dict[str, list[str]] = {"": []}
     current = ""
     for line in lines:
-        heading = line[3:].strip() if line.startswith("## ") else None
+        heading = line.removeprefix("## ").strip() if line.startswith("## ") else None
         if heading in HEADINGS:
             current = heading or ""
             sections.setdefault(current, [])

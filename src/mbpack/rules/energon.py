@@ -92,7 +92,7 @@ class WorkerCounts(RejectingRule):
         for name, least in self.LEAST:
             key = f"dataset.{name}"
             count = run.number(key)
-            if (count is None and name in self.NEEDED and run.wrote(key)) or (count is not None and count < least):
+            if (count is None and name in self.NEEDED) or (count is not None and count < least):
                 yield self.finding(
                     run,
                     REJECTED,

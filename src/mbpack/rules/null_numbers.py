@@ -76,12 +76,12 @@ class NullNumber(RejectingRule):
                     f"{key} is null, a number is needed",
                     why="The start-up calculates with it, or asks for it, and stops there.",
                     fix=Fix(f"{name}: a number, or no line for {name}"),
-                    station=station,
+                    station=station or _layers_station(run),
                 )
 
     @staticmethod
     def _used(run: Run) -> Iterator[tuple[str, str]]:
-        """Keys that this start-up calculates with, and where."""
+        """Keys that this start-up calculates with, and where; "" for the layers: see `_layers_station`."""
         for key in COPY:
             yield key, "cfg/null-number"
         yield EP, "section:model" if run.release >= R06 and run.maybe(ETP) is None else "cfg/null-number@experts"
@@ -89,7 +89,7 @@ class NullNumber(RejectingRule):
             yield from ((size, "topo/weight-shards") for size, shards in SHARED_WEIGHTS if run.maybe(shards) is None)
         yield "model.num_attention_heads", "topo/heads-divisible"
         if not has_pattern(run):
-            yield LAYERS, _layers_station(run) if run.wrote(LAYERS) and run.value(LAYERS) is None else ""
+            yield LAYERS, ""
         if run.maybe(VARIANT) == GATED_DELTA_NET:
             yield from ((key, "gdn/packed") for key in LINEAR)
         if run.maybe(ITERS) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:

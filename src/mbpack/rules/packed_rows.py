@@ -231,7 +231,8 @@ class TokensPerStep(Rule):
             factors = [packs.statistics.packing_factor or 0.0]
         if not factors and seen.planned is not None:
             factors = [round(seen.planned.packing_factor, 2)]
-        return float(factors[0]) if factors and factors[0] > 0 else None
+        factor = next(iter(factors), None)
+        return float(factor) if factor is not None and factor > 0 else None
 
     @staticmethod
     def _near(run: Run, packs: float) -> str:
