@@ -29,6 +29,7 @@ class ObjectClasses:
         return self._found[parts]
 
     def _find_class(self, parts: tuple[str, ...]) -> str | None:
+        mapped = False  # a higher layer holds a mapping
         for layer in self.layers:
             item = walk(layer.root, parts)
             if item is None:
@@ -36,7 +37,10 @@ class ObjectClasses:
             if item.value.__class__ is not dict:
                 if item.value is MISSING:
                     continue
+                if mapped:
+                    break  # it starts anew, and is applied to the recipe's object
                 return None
+            mapped = True
             target = item.value.get("_target_")
             if target is not None and isinstance(target.value, str):
                 cls = self.schema.class_of(target.value)

@@ -182,14 +182,18 @@ class Settings:
         return found if found is not None else self._fallback(key, parts, key)
 
     def _search_layers(self, key: str, parts: tuple[str, ...]) -> Setting | None:
+        mapped = 0  # how far down a higher layer holds mappings
         for layer in self.layers:
             item = layer.root
             for depth, part in enumerate(parts):
                 children = item.value
                 if children.__class__ is not dict:
+                    if depth <= mapped and children is not MISSING:
+                        return None  # a mapping over a leaf: the tree starts anew there, and is applied to the recipe's object
                     return self._below_leaf(key, parts, depth, item, layer)
                 child = children.get(part)
                 if child is None:
+                    mapped = max(mapped, depth)
                     break
                 item = child
             else:
@@ -308,16 +312,15 @@ class Settings:
         return recipe is not None and self.classes.remade(("dataset",)) and self.classes.at(("dataset",)) != recipe.dataset_class
 
     def _replaced(self, owner: tuple[str, ...]) -> bool:
-        """Whether the user covered the recipe's object with a leaf in some layer (then the recipe's fields are gone)."""
-        for layer in self.layers:
-            item = layer.root
-            for part in owner:
-                child = item.value.get(part) if item.value.__class__ is dict else None
-                if child is None:
-                    break
-                item = child
-                if item.value.__class__ is not dict and item.value is not MISSING:
+        """Whether the user covered the recipe's object with a leaf, and no mapping above it (then the recipe's fields are gone)."""
+        for depth in range(1, len(owner) + 1):
+            for layer in self.layers:
+                item = walk(layer.root, owner[:depth])
+                if item is None or item.value is MISSING:
+                    continue
+                if item.value.__class__ is not dict:
                     return True
+                break
         return False
 
     def _default(self, key: str, parts: tuple[str, ...]) -> Setting:

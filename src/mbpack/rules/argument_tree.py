@@ -17,20 +17,23 @@ FREE = ("dataset.dataset_kwargs", "env_vars")
 
 
 def state_of(run: Run, override: Override) -> str:
-    """:func:`_existing` for an argument; one before it may have added the key."""
+    """:func:`_existing` for an argument; those before it may have added the key, or put null or a leaf over what holds it."""
+    state = ""
     for earlier in run.overrides:
         if earlier is override:
             break
-        if isinstance(earlier, Override) and earlier.key == override.key and earlier.op in ("add", "force"):
-            return "exists"
-        if isinstance(earlier, Override) and earlier.key == override.key[:-1] and isinstance(earlier.value, (str, int, float)):
-            return "leaf"
-    return _existing(run, override.key)
+        if not isinstance(earlier, Override):
+            continue
+        if earlier.key == override.key and earlier.op in ("add", "force"):
+            state = "exists"
+        elif earlier.key == override.key[:-1]:
+            state = _over(run, earlier.key, None if earlier.op == "delete" else earlier.value)
+    return state or _existing(run, override.key)
 
 
 def _existing(run: Run, key: tuple[str, ...]) -> str:
     """Whether a key is in the merged tree: exists, missing, null (its owner is null), leaf (its owner is a single value),
-    free (missing in a free mapping).
+    covered (a single value over an object), free (missing in a free mapping).
 
     Raises:
         Unknown: the recipe that holds the owner was not named.
@@ -57,6 +60,9 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
         held = _base(run, owner, NO_DEFAULT)
         if held is None or _is_callable(run, owner, held):
             return "missing"  # a mapping of the file where the tree has none: it has its own keys and no others
+    over = _covered(run, key[:-1])
+    if over:
+        return over
     cls = _tree_class(run, owner)
     if cls is None:
         if not settings.base_known and key[0] in ("model", "dataset"):
@@ -78,6 +84,27 @@ def _existing(run: Run, key: tuple[str, ...]) -> str:
     if fields is None:
         raise Unknown(owner, (), f"the fields of {cls} are not known")
     return "exists" if key[-1] in fields else "missing"
+
+
+def _covered(run: Run, key: tuple[str, ...]) -> str:
+    """What the file puts over a mapping of the recipe, as :func:`_over` names it."""
+    for layer in run.settings.layers:
+        item = walk(layer.root, key) if layer.origin is Origin.FILE else None
+        if item is not None and item.value is not MISSING:
+            return _over(run, key, item.value)
+    return ""
+
+
+def _over(run: Run, key: tuple[str, ...], value: Any) -> str:
+    """What a value makes of the key it is set at: null, covered (a single value over an object), leaf (over anything else) or "".
+
+    Where an object is covered, a plus sign starts a mapping anew, which is applied to the recipe's object.
+    """
+    if value is None:
+        return "null"
+    if not isinstance(value, (str, int, float)):
+        return ""
+    return "covered" if _tree_class(run, ".".join(key)) is not None else "leaf"
 
 
 def _tree_class(run: Run, owner: str) -> str | None:

@@ -71,8 +71,10 @@ class CliUnknownKey(RejectingRule):
                     fix=Fix("the right key", (Edit("delete", path),)),
                     station="load",
                 )
-            elif state == "leaf":
+            elif state in ("leaf", "covered"):
                 if entry.op not in ("set", "delete"):
+                    if state == "covered":
+                        continue
                     raise Unknown(path, (), "a single value becomes a mapping")
                 yield self.finding(
                     run,

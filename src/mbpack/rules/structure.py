@@ -44,12 +44,12 @@ class SectionNull(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         for name, item, layer in run.settings.sections():
-            if isinstance(item.value, (dict, Interpolation)):
+            if isinstance(item.value, (dict, Interpolation)) or name not in run.settings.schema.sections:
                 continue
             if isinstance(item.value, list) and not run.complete:
                 continue  # refused while merging: cfg/list-over-dict
             final = run.settings.peek(name)
-            if final is None or final.item is not item or name not in run.settings.schema.sections:
+            if final is None or final.item is not item:
                 continue
             station = stops_at(run.release, name)
             if name == "dataset":
