@@ -14,6 +14,12 @@ from .rows import KINDS, corpora
 MBPACK = (sys.executable, "-m", "mbpack")
 FILES = [path for kind in (*KINDS, "fields") for path in corpora(kind)]
 SLICE = 50
+#: Rows whose recorded check is not the one that fired: both are refused by mbpack too.
+OTHER_CHECK = {
+    "0.3-o1-0135": "refused for biases in experts, recorded under the nearest name before a rule had its own",
+    "0.5-o1-0155": "the same",
+    "0.7-11-01992": "zero epochs, recorded from a development tree under the check that is made in the same function",
+}
 
 
 def label(path: Path) -> str:
@@ -22,7 +28,11 @@ def label(path: Path) -> str:
 
 def disagreements(path: Path, step: int) -> list[str]:
     result = tally(MBPACK, recorded(path)[::step])
-    return [f"{d.row['id']}: {d.kind}: real {d.real}, mbpack {d.got}" for d in result.differences]
+    return [
+        f"{d.row['id']}: {d.kind}: real {d.real}, mbpack {d.got}"
+        for d in result.differences
+        if d.kind != "first" or d.row["id"] not in OTHER_CHECK
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
