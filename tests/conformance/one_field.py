@@ -11,7 +11,7 @@ import json
 import random
 import re
 from collections.abc import Collection, Iterator
-from pathlib import Path as PathOnDisk
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -39,7 +39,7 @@ LEFT_OUT = (
     "packed_val_data_path",
 )
 
-Path = tuple[str, ...]
+Key = tuple[str, ...]
 #: A recorded row, its file as a tree, and the classes of sections that the file gives no target.
 Base = tuple[Row, dict[str, Any], dict[str, str | None]]
 
@@ -77,7 +77,7 @@ def _argument(value: Any) -> str:
     return json.dumps(value)
 
 
-def recorded(path: PathOnDisk, names: Collection[str] | None = None) -> list[Row]:
+def recorded(path: Path, names: Collection[str] | None = None) -> list[Row]:
     """The rows of a corpus, those of this kind each put together from the complete configuration that it was made from.
 
     ``names``: of this kind, only the rows with these ids.
@@ -123,10 +123,10 @@ def _with(tree: dict[str, Any], key: str, value: str) -> dict[str, Any]:
     return tree
 
 
-def _changes(release: str, bases: list[Base]) -> dict[tuple[Path, str, str], list[int]]:
+def _changes(release: str, bases: list[Base]) -> dict[tuple[Key, str, str], list[int]]:
     """Path, class and value (as text) of every change, and the bases that it can be made on. Model classes count as one."""
     known = schema(release)
-    found: dict[tuple[Path, str, str], list[int]] = {}
+    found: dict[tuple[Key, str, str], list[int]] = {}
     for number, (_, tree, classes) in enumerate(bases):
         for path, cls, kind in _places(known, tree, classes):
             cls = "" if path[0] == "model" else cls
@@ -135,7 +135,7 @@ def _changes(release: str, bases: list[Base]) -> dict[tuple[Path, str, str], lis
     return found
 
 
-def _places(known: Schema, tree: dict[str, Any], classes: dict[str, str | None]) -> Iterator[tuple[Path, str, str]]:
+def _places(known: Schema, tree: dict[str, Any], classes: dict[str, str | None]) -> Iterator[tuple[Key, str, str]]:
     """Path, class and type of everything that the objects of a file take; ``classes``: those of sections without a target."""
     for section in known.sections:
         held = tree.get(section, {})
@@ -143,7 +143,7 @@ def _places(known: Schema, tree: dict[str, Any], classes: dict[str, str | None])
             yield from _fields(known, (section,), held, classes.get(section) or known.section_class(section))
 
 
-def _fields(known: Schema, path: Path, held: dict[str, Any], cls: str | None) -> Iterator[tuple[Path, str, str]]:
+def _fields(known: Schema, path: Key, held: dict[str, Any], cls: str | None) -> Iterator[tuple[Key, str, str]]:
     target = held.get("_target_")
     cls = known.class_of(target) if isinstance(target, str) else cls
     for key, field in (known.fields(cls) or {}).items() if cls else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mbpack.facts.releases import R03, R04, R05, RELEASES
-from mbpack.rules.base import RejectingRule, Rule, in_yaml, is_number, words
+from mbpack.rules.base import RejectingRule, Rule, in_yaml, is_blank, is_number, words
 from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from tests.conftest import doctor
 
@@ -44,6 +44,11 @@ def test_words(items: list[object], text: str) -> None:
 @pytest.mark.parametrize(("value", "text"), [(None, "null"), (True, "true"), (False, "false"), (0, "0"), ("Auto", "Auto")])
 def test_values_are_shown_as_a_file_spells_them(value: object, text: str) -> None:
     assert in_yaml(value) == text
+
+
+@pytest.mark.parametrize(("value", "answer"), [("", True), (" \t", True), (None, True), (3, True), ("a", False)])
+def test_what_is_blank(value: object, answer: bool) -> None:
+    assert is_blank(value) is answer
 
 
 @pytest.mark.parametrize(("value", "answer"), [(1, True), (1.5, True), (True, True), ("1", False), (None, False), ([1], False)])

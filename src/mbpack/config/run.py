@@ -7,7 +7,6 @@ nothing is checked. Each property raises :class:`~mbpack.config.settings.Unknown
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +16,7 @@ from mbpack.config.settings import ABSENT, Object, Unknown, WrongKind
 from mbpack.facts import formulas
 from mbpack.facts.classes import DATASET_MARKERS, DatasetKind, dataset_kind
 from mbpack.facts.formulas import Derived
-from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
+from mbpack.facts.keys import COPY, CP, EP, ETP, OFFLINE_SWITCH, PP, SPECS, TP, VPP
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, Mode
 from mbpack.facts.releases import R04, R05, R06, R07
 
@@ -25,10 +24,6 @@ from mbpack.facts.releases import R04, R05, R06, R07
 MOOT = "moot"
 #: Dataset classes whose collate function pads to a multiple and whose validation runs early (0.6 and later).
 COLLATING = (DatasetKind.DIRECT_HF, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
-
-
-#: The sizes whose product is the GPUs that one copy of the model takes.
-COPY = TP, PP, CP = tuple(f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
 
 
 class Run(Reading):
@@ -50,17 +45,16 @@ class Run(Reading):
 
     @cached_property
     def ep(self) -> int:
-        return self._size("model.expert_model_parallel_size")
+        return self._size(EP)
 
     @cached_property
     def vpp(self) -> int | None:
-        key = "model.virtual_pipeline_model_parallel_size"
-        return None if self.number(key) is None else self._size(key)
+        return None if self.number(VPP) is None else self._size(VPP)
 
     @cached_property
     def etp(self) -> int:
         """Expert tensor parallel size; unset, it is 1 with expert parallelism from 0.6 on, else TP."""
-        size = self.number("model.expert_tensor_parallel_size")
+        size = self.number(ETP)
         if size is None:
             return 1 if self.release >= R06 and self.ep > 1 else self.tp
         return int(size)
@@ -98,7 +92,7 @@ class Run(Reading):
     @cached_property
     def dp(self) -> int:
         """Data parallel size. Raises Unknown when the GPUs do not divide (``topo/world-divisible`` says so)."""
-        size = math.prod(map(self.given_size, COPY))
+        size = formulas.product(map(self.given_size, COPY))
         if size <= 0 or self.gpus % size:
             raise Unknown("data_parallel_size", (), MOOT)
         return int(self.gpus // size)

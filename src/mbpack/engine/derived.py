@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mbpack.config.run import COLLATING, COPY, Run
+from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.formulas import Derived
+from mbpack.facts.keys import COPY
 from mbpack.facts.releases import R06, R07
 
 

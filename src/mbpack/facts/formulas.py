@@ -7,8 +7,10 @@ printed without ``lcm(2*CP = 4, CP*TP = 8)``. Lengths are in tokens, batch sizes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+_Number = TypeVar("_Number", int, float)
 
 
 class Derived(NamedTuple):
@@ -183,8 +185,8 @@ def hierarchical_sizes(cp: int) -> list[int]:
     return [inner, cp // inner] if inner < cp else [cp]
 
 
-def product(sizes: Sequence[int]) -> int:
-    """Product of whole numbers; 1 when there are none."""
+def product(sizes: Iterable[_Number]) -> _Number:
+    """Product of numbers, a whole one where all are; 1 when there are none."""
     return math.prod(sizes)
 
 

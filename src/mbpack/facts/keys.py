@@ -49,6 +49,13 @@ OFFLINE_SWITCH = "dataset.enable_offline_packing"
 SPECS = "dataset.offline_packing_specs"
 IN_BATCH = "dataset.enable_in_batch_packing"
 
+#: Parallel sizes, and those whose product is the GPUs that one copy of the model takes.
+COPY = TP, PP, CP = tuple(f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context"))
+EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
+VPP = "model.virtual_pipeline_model_parallel_size"
+
+LAYERS = "model.num_layers"
+
 #: The section of the adapter.
 ADAPTER = "peft"
 

@@ -200,6 +200,11 @@ def in_yaml(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def is_blank(value: Any) -> bool:
+    """Whether a value is no text, or one of white space."""
+    return not isinstance(value, str) or not value.strip()
+
+
 def is_number(value: Any) -> bool:
     """Whether arithmetic works on a value (booleans count as numbers, as in Python)."""
     return isinstance(value, (int, float))

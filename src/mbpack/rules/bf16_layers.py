@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from mbpack.config.precision import SECTION
 from mbpack.config.run import Run
+from mbpack.facts.keys import LAYERS, PP
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 from mbpack.rules.fp8_fields import final, place_of
 from mbpack.rules.stage_counts import layers_of, need_layers
 
-LAYERS, PP = "model.num_layers", "model.pipeline_model_parallel_size"
 COUNTS = ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
-from mbpack.config.run import CP, Run
+from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts import formulas
 from mbpack.facts.attention import HIERARCHICAL, P2P
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.keys import CP
 from mbpack.facts.releases import R04, R05, R06
 from mbpack.rules.base import (
     CRASH_DATA,
@@ -268,7 +268,7 @@ class HierarchicalSizes(RejectingRule):
         listed = sizes if isinstance(sizes, list) else [] if sizes == "" else None
         if listed is None or not all(is_number(size) for size in listed):
             message = f"hierarchical_context_parallel_sizes must be a list of whole numbers, found {in_yaml(sizes)}"
-        elif (product := math.prod(listed)) != run.given_size(CP):
+        elif (product := formulas.product(listed)) != run.given_size(CP):
             message = (
                 f"hierarchical_context_parallel_sizes {sizes} multiply to {product}, context parallel is {run.given_size(CP)}"
             )

@@ -8,7 +8,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06, R07
-from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
+from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, is_blank, set_to, words
 
 PATH, BUFFER = "dataset.path", "dataset.packing_buffer_size"
 IN_BATCH, DEFER = "dataset.enable_in_batch_packing", "dataset.defer_in_batch_packing_to_step"
@@ -49,7 +49,7 @@ class EnergonPath(RejectingRule):
         if not is_energon(run):
             return
         path = run.value(PATH)
-        if not isinstance(path, str) or not path.strip():
+        if is_blank(path):
             yield self.finding(
                 run,
                 REJECTED,

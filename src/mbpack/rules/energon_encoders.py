@@ -9,10 +9,12 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06, R07
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, is_blank, set_to
 
 BUFFER, IN_BATCH = "dataset.packing_buffer_size", "dataset.enable_in_batch_packing"
-ENCODER, QWEN_ENCODER = "dataset.task_encoder", "QwenVLEnergonTaskEncoderConfig"
+ENCODER = "dataset.task_encoder"
+HF_ENCODER, QWEN_ENCODER = "HFEnergonTaskEncoderConfig", "QwenVLEnergonTaskEncoderConfig"
+OMNI_ENCODER = "NemotronOmniEnergonTaskEncoderConfig"
 
 
 def encoder_class(run: Run) -> str | None:
@@ -107,7 +109,7 @@ class HfEncoder(RejectingRule):
     code, slug = "NRG123", "nrg/hf-encoder"
     releases = (R07, NIGHTLY)
 
-    ENCODERS = ("HFEnergonTaskEncoderConfig", "NemotronOmniEnergonTaskEncoderConfig")
+    ENCODERS = (HF_ENCODER, OMNI_ENCODER)
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.energon_packing and encoder_class(run) in self.ENCODERS:
@@ -153,12 +155,12 @@ class EncoderFields(RejectingRule):
 
     #: By class: sizes that must be positive, and those that may be null instead.
     SIZES: ClassVar[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-        "HFEnergonTaskEncoderConfig": ((), ()),
-        "QwenVLEnergonTaskEncoderConfig": (
+        HF_ENCODER: ((), ()),
+        QWEN_ENCODER: (
             ("temporal_patch_size", "spatial_merge_size", "patch_size", "min_pixels", "max_pixels"),
             ("max_num_images", "max_num_frames", "max_visual_tokens"),
         ),
-        "NemotronOmniEnergonTaskEncoderConfig": (
+        OMNI_ENCODER: (
             ("max_audio_duration", "num_mel_bins", "temporal_patch_size", "video_nframes", "patch_dim", "video_fps"),
             (),
         ),
@@ -171,7 +173,7 @@ class EncoderFields(RejectingRule):
         path = f"{ENCODER}.hf_processor_path"
         if run.wrote(path):
             found = run.value(path)
-            if not isinstance(found, str) or not found.strip():
+            if is_blank(found):
                 yield self._refuse(run, path, "must name a processor", "the model's path or name")
         needed, optional = self.SIZES[cls]
         for name in (*needed, *optional):
@@ -187,7 +189,7 @@ class EncoderFields(RejectingRule):
 
     def _visual_keys(self, run: Run, key: str, cls: str) -> Iterator[Finding]:
         found = run.value(key)
-        if cls == "NemotronOmniEnergonTaskEncoderConfig":
+        if cls == OMNI_ENCODER:
             if found != ["pixel_values"]:
                 yield self._refuse(run, key, "must be [pixel_values]", "[pixel_values]")
         elif not found or not isinstance(found, (str, list)) or not all(isinstance(name, str) and name for name in found):

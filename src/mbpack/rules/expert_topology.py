@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.precision import precision_field
 from mbpack.config.run import Run
+from mbpack.facts.keys import EP, ETP, PP, TP, VPP
 from mbpack.facts.releases import R05, R06
 from mbpack.rules.base import (
     REJECTED,
@@ -19,9 +20,6 @@ from mbpack.rules.base import (
 from mbpack.rules.recompute import recompute_modules
 from mbpack.rules.stated import touched
 
-TP, PP = "model.tensor_model_parallel_size", "model.pipeline_model_parallel_size"
-VPP = "model.virtual_pipeline_model_parallel_size"
-EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
 EXPERTS = "model.num_moe_experts"
 OVERLAP = "overlap_moe_expert_parallel_comm"
 
@@ -89,9 +87,9 @@ class EpOverlapConditions(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         own, model = f"comm_overlap.{OVERLAP}", f"model.{OVERLAP}"
         section = run.value("comm_overlap")
-        if section is not None and isinstance(run.maybe(VPP), str) and run.pp > 1:
-            run.number(VPP)  # the section compares it, whatever it overlaps
         if section is not None:
+            if run.pp > 1 and isinstance(run.maybe(VPP), str):
+                run.number(VPP)  # the section compares it, whatever it overlaps
             asked, key = run.flag(own), own
             station = "comm-overlap" if run.is_true(own) else ""  # a text is written over the model's switch unchecked
         else:

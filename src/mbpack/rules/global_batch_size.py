@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.run import CP, PP, TP, Run
+from mbpack.config.run import Run
 from mbpack.facts import formulas
+from mbpack.facts.keys import CP, PP, TP
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import CRASH_DATA, REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 

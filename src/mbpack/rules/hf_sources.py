@@ -11,8 +11,9 @@ from mbpack.config.settings import Object, Unknown, walk
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_ADAPTERS, HF_PRESET_ARGUMENTS, HF_PRESET_SPLITS, LOAD_FIELDS
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, is_blank, set_to, words
 
+PROCESSOR = "dataset.hf_processor_path"
 #: Sources of a dataset class, with the switch without which they are not looked at.
 _DIRECT = (
     ("dataset.source", None),
@@ -59,10 +60,6 @@ def _no_file(value: Any) -> bool:
         parts = value.values() if isinstance(value, Mapping) else value
         return not value or any(_no_file(part) for part in parts)
     return value is None
-
-
-def _blank(value: Any) -> bool:
-    return not isinstance(value, str) or not value.strip()
 
 
 class HfSource(RejectingRule):
@@ -123,15 +120,14 @@ class HfSource(RejectingRule):
             )
 
     def _processor(self, run: Run) -> Iterator[Finding]:
-        key = "dataset.hf_processor_path"
-        path = run.value(key)
-        if path is not None and (not isinstance(path, str) or not path.strip()):
+        path = run.value(PROCESSOR)
+        if path is not None and is_blank(path):
             yield self.finding(
                 run,
                 REJECTED,
-                key,
+                PROCESSOR,
                 f"hf_processor_path must be text, found {in_yaml(path)}" if path != "" else "hf_processor_path is empty",
-                fix=Fix("the processor's path or name, or null for the model's own", set_to(run, (key, None))),
+                fix=Fix("the processor's path or name, or null for the model's own", set_to(run, (PROCESSOR, None))),
                 station=f"{self.slug}@direct",
             )
 
@@ -157,7 +153,7 @@ class HfSource(RejectingRule):
 
     def _dataset(self, run: Run, key: str) -> Iterator[tuple[str, str, str]]:
         name, path, split = (run.value(f"{key}.{field}") for field in ("dataset_name", "path_or_dataset", "split"))
-        if split is not None and _blank(split):
+        if split is not None and is_blank(split):
             yield "split", f"split must be a name, found {split!r}", "split: train"
             return
         if (name is None) == (path is None):
@@ -170,9 +166,9 @@ class HfSource(RejectingRule):
                 else f"dataset_name: null, {'to read your own' if run.wrote(f'{key}.path_or_dataset') else 'or no path_or_dataset'}",
             )
         elif name is None:
-            if _blank(path):
+            if is_blank(path):
                 yield "path_or_dataset", f"path_or_dataset must be a path or a name, found {path!r}", "path_or_dataset: json"
-        elif _blank(name):
+        elif is_blank(name):
             yield "dataset_name", f"dataset_name must be a name, found {name!r}", "dataset_name: squad"
         elif run.release > R06 and name not in HF_PRESET_SPLITS:
             return  # later releases may know more presets
@@ -191,7 +187,7 @@ class HfSource(RejectingRule):
             if run.value("dataset.source.dataset_name") == name:  # arguments of the training source are taken over
                 given = {**_arguments(run, "dataset.source"), **given}
         for argument in HF_PRESET_ARGUMENTS.get(name, ()):
-            if _blank(given.get(argument)):
+            if is_blank(given.get(argument)):
                 yield "adapter_kwargs", f"the preset {name} needs adapter_kwargs.{argument}", f"adapter_kwargs.{argument}: PATH"
         splits = HF_PRESET_SPLITS[name]
         wrong = [part for part in (split or "").split("+") if split and part.partition("[")[0] not in splits]
@@ -202,11 +198,11 @@ class HfSource(RejectingRule):
     def _rows(run: Run, key: str) -> Iterator[tuple[str, str, str]]:
         subset, adapter = run.value(f"{key}.subset"), run.value(f"{key}.schema_adapter")
         names = subset if isinstance(subset, list) else [subset]
-        if subset is not None and (not names or any(_blank(part) for part in names)):
+        if subset is not None and (not names or any(is_blank(part) for part in names)):
             yield "subset", f"subset must be a name or a list of names, found {subset!r}", "subset: null"
         if adapter is None:
             return
-        if _blank(adapter) or (run.release == R06 and adapter not in HF_ADAPTERS):
+        if is_blank(adapter) or (run.release == R06 and adapter not in HF_ADAPTERS):
             yield "schema_adapter", f"there is no schema adapter {adapter}", words(sorted(HF_ADAPTERS), "or")
 
 

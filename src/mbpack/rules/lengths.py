@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.run import COLLATING, CP, Run
+from mbpack.config.run import COLLATING, Run
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.keys import SPECS
+from mbpack.facts.keys import CP, SPECS
 from mbpack.facts.releases import NIGHTLY, R04, R06, R07
 from mbpack.rules.alignment import another_multiple
 from mbpack.rules.base import (

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, is_number, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, is_blank, is_number, set_to
+from mbpack.rules.hf_sources import PROCESSOR
 
-PROCESSOR, PROMPT, IMAGE_SIZE = "dataset.hf_processor_path", "dataset.prompt", "dataset.image_size"
+PROMPT, IMAGE_SIZE = "dataset.prompt", "dataset.image_size"
 #: Counts, and the least that each may be.
 COUNTS = {"dataset.num_images": 0, "dataset.num_base_examples": 1}
 
@@ -64,7 +65,7 @@ class MockVlm(RejectingRule):
         if run.dataset is not DatasetKind.MOCK_VLM:
             return
         path = run.value(PROCESSOR)
-        if run.wrote(PROCESSOR) and (not isinstance(path, str) or not path.strip()):
+        if run.wrote(PROCESSOR) and is_blank(path):
             yield self._refuse(run, PROCESSOR, "must name a processor", Fix("hf_processor_path: the model's path or name"))
         prompt = run.value(PROMPT)
         if run.wrote(PROMPT) and (not isinstance(prompt, str) or not prompt):

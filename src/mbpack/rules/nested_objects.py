@@ -192,16 +192,9 @@ class NestedUnderNone(RejectingRule):
             return
         if run.settings.schema.nested_transformer(cls):
             what = "a mapping without _target_" if given else in_yaml(written.value)
-            yield self.finding(
-                run,
-                REJECTED,
-                TRANSFORMER,
-                f"{TRANSFORMER} is {what}, not the object that holds the model's settings",
-                why="The start-up asks it for tensor_model_parallel_size and fails.",
-                on_key=True,
-                fix=Fix(f"a mapping with the _target_ of its class below {TRANSFORMER}"),
-                station="section:model@start",
-            )
+            message = f"{TRANSFORMER} is {what}, not the object that holds the model's settings"
+            why = "The start-up asks it for tensor_model_parallel_size and fails."
+            yield self._no_object(run, TRANSFORMER, message, why, "section:model@start")
 
     def _tp_overlap(self, run: Run) -> Iterator[Finding]:
         """The plan of a tensor parallel overlap that is on: its fields are copied one by one."""
@@ -211,16 +204,12 @@ class NestedUnderNone(RejectingRule):
         asked = run.value("comm_overlap.tp_comm_overlap")
         if not asked or (asked is True and (run.tp < 2 or not run.sp_asked)) or run.settings.class_at(TP_OVERLAP) is not None:
             return  # switched off by the section itself, or an object
-        yield self.finding(
-            run,
-            REJECTED,
-            TP_OVERLAP,
-            f"{TP_OVERLAP} is not an object of its class",
-            why="The start-up copies its fields and fails.",
-            on_key=True,
-            fix=Fix(f"a mapping with the _target_ of its class below {TP_OVERLAP}, or null"),
-            station="comm-overlap",
-        )
+        message = f"{TP_OVERLAP} is not an object of its class"
+        yield self._no_object(run, TP_OVERLAP, message, "The start-up copies its fields and fails.", "comm-overlap", ", or null")
+
+    def _no_object(self, run: Run, key: str, message: str, why: str, station: str, otherwise: str = "") -> Finding:
+        fix = Fix(f"a mapping with the _target_ of its class below {key}{otherwise}")
+        return self.finding(run, REJECTED, key, message, why=why, on_key=True, fix=fix, station=station)
 
     @staticmethod
     def _not_anew(run: Run, key: str) -> Fix:
@@ -258,16 +247,8 @@ class NestedUnderNone(RejectingRule):
             if isinstance(value, Object) and (value.target is not None or not self._plain(run, key, remade)):
                 continue
             what = "a mapping without _target_" if isinstance(value, Object) else "null" if value is None else repr(value)
-            yield self.finding(
-                run,
-                REJECTED,
-                key,
-                f"{key} is {what}, not an object of its class",
-                why="The start-up asks it to validate itself and fails.",
-                on_key=True,
-                fix=Fix(f"a mapping with the _target_ of its class below {key}"),
-                station=station,
-            )
+            message = f"{key} is {what}, not an object of its class"
+            yield self._no_object(run, key, message, "The start-up asks it to validate itself and fails.", station)
 
     @staticmethod
     def _plain(run: Run, key: str, remade: bool) -> bool:

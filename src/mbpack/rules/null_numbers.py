@@ -1,23 +1,21 @@
-"""Numbers that are null, where the start-up calculates with them."""
+"""Numbers that are null or not positive, where the start-up calculates with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.run import COLLATING, COPY, CP, Run
+from mbpack.config.run import COLLATING, Run
 from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.keys import SPECS
+from mbpack.facts.keys import COPY, CP, EP, ETP, LAYERS, SPECS
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 from mbpack.rules.lookup import VARIANT
 
-EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
 #: How far each weight is spread beyond tensor parallelism, and the number of shards that this follows from where it is given.
 SHARED_WEIGHTS = tuple(
     (f"model.{kind}gtp_weight_remat_size", f"model.{kind}tensor_parallel_num_weight_shards") for kind in ("", "expert_")
 )
-LAYERS = "model.num_layers"
 EVAL_MBS = "validation.eval_micro_batch_size"
 MBS, GBS, ITERS = "train.micro_batch_size", "train.global_batch_size", "train.train_iters"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
@@ -199,4 +197,45 @@ class SeqLengthPositive(RejectingRule):
             )
 
 
-RULES: tuple[Rule, ...] = (NullNumber(), EvalBatchMissing(), SeqLengthPositive())
+class LayersPositive(RejectingRule):
+    """A model has at least one layer.
+
+    The deviation of its last initial weights is divided by the root of twice the number of layers. The pattern of a hybrid model,
+    where it counts the layers, takes the number's place.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {num_layers: 0}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    model: {num_layers: 1}
+    ```
+
+    ## Upstream
+    - all releases: Megatron-Core `utils.py`, `scaled_init_method_normal` and `mup_scaled_init_method_normal` (ZeroDivisionError,
+      ValueError), from `TransformerConfig.__post_init__`
+    """
+
+    code, slug = "TOP111", "topo/layers-positive"
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.wrote(LAYERS) or has_pattern(run) or run.is_set("model.output_layer_init_method"):
+            return
+        layers = run.number(LAYERS)
+        if layers is not None and layers <= 0:
+            yield self.finding(
+                run,
+                REJECTED,
+                LAYERS,
+                f"the model has {layers} layers",
+                why="The deviation of the last initial weights is divided by the root of twice that number.",
+                fix=Fix("num_layers: 1 or more, or no line for num_layers"),
+                station="section:model@layers",
+            )
+
+
+RULES: tuple[Rule, ...] = (NullNumber(), EvalBatchMissing(), SeqLengthPositive(), LayersPositive())

@@ -9,7 +9,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, is_blank, set_to, words
 
 KEY = "dataset.preprocessing"
 CHAT, PROMPT = "ChatSFTPreprocessingConfig", "PromptCompletionSFTPreprocessingConfig"
@@ -91,7 +91,7 @@ class Preprocessing(RejectingRule):
     def _prompt(self, run: Run) -> Iterator[tuple[str, str, str]]:
         columns = [self._value(run, name) for name in COLUMNS]
         for name, column in zip(COLUMNS, columns, strict=True):
-            if not isinstance(column, str) or not column.strip():
+            if is_blank(column):
                 yield name, f"must name a column, found {column!r}", "the column of the data"
         if columns[0] == columns[1]:
             yield COLUMNS[1], f"and prompt_column are both {columns[0]!r}", "another column than the prompt's"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from mbpack.config.run import COPY, CP, PP, TP, Run
+from mbpack.config.run import Run
+from mbpack.facts.keys import COPY, CP, EP, ETP, PP, TP
 from mbpack.facts.releases import NIGHTLY, R03, R04, R06
 from mbpack.rules.base import (
     CRASH_DATA,
@@ -17,10 +18,8 @@ from mbpack.rules.base import (
     Rule,
     set_to,
 )
-from mbpack.rules.null_numbers import has_pattern
 
-EP, ETP = "model.expert_model_parallel_size", "model.expert_tensor_parallel_size"
-SP, GROUPS, LAYERS = "model.sequence_parallel", "model.num_query_groups", "model.num_layers"
+SP, GROUPS = "model.sequence_parallel", "model.num_query_groups"
 EVAL_CP = "dist.eval_context_parallel_size"
 
 
@@ -318,52 +317,10 @@ class QueryGroupsDivisible(RejectingRule):
             )
 
 
-class LayersPositive(RejectingRule):
-    """A model has at least one layer.
-
-    The deviation of its last initial weights is divided by the root of twice the number of layers. The pattern of a hybrid model,
-    where it counts the layers, takes the number's place.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    model: {num_layers: 0}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    model: {num_layers: 1}
-    ```
-
-    ## Upstream
-    - all releases: Megatron-Core `utils.py`, `scaled_init_method_normal` and `mup_scaled_init_method_normal` (ZeroDivisionError,
-      ValueError), from `TransformerConfig.__post_init__`
-    """
-
-    code, slug = "TOP111", "topo/layers-positive"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not run.wrote(LAYERS) or has_pattern(run) or run.is_set("model.output_layer_init_method"):
-            return
-        layers = run.number(LAYERS)
-        if layers is not None and layers <= 0:
-            yield self.finding(
-                run,
-                REJECTED,
-                LAYERS,
-                f"the model has {layers} layers",
-                why="The deviation of the last initial weights is divided by the root of twice that number.",
-                fix=Fix("num_layers: 1 or more, or no line for num_layers"),
-                station="section:model@layers",
-            )
-
-
 RULES: tuple[Rule, ...] = (
     WorldDivisible(),
     EvalWorldDivisible(),
     SpWithoutTp(),
     HeadsDivisible(),
     QueryGroupsDivisible(),
-    LayersPositive(),
 )

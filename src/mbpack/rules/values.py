@@ -9,6 +9,7 @@ from mbpack.config.document import Interpolation
 from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import Setting, Unknown
 from mbpack.config.written import Written, written_texts, written_values
+from mbpack.facts.keys import TP
 from mbpack.facts.order import position
 from mbpack.facts.releases import NIGHTLY, R03, R06
 from mbpack.rules import null_numbers
@@ -27,7 +28,6 @@ from mbpack.rules.base import (
 )
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?([eE][-+]?\d+)?|\.\d+)$")
-TP = "model.tensor_model_parallel_size"
 #: The deviation of the initial weights is divided by the root of twice this number.
 LAYERS = ("model.num_layers", "model.transformer.num_layers")
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off"})
@@ -234,8 +234,7 @@ class FloatInt(RejectingRule):
         tp = run.maybe(TP)
         sequence_parallel = bool(run.maybe("model.sequence_parallel")) and isinstance(tp, (int, float)) and tp > 1
         if path.endswith("context_parallel_size"):  # a size of 1 is replaced by the whole number 1
-            size = run.maybe(path)
-            return sequence_parallel or (isinstance(size, float) and size > 1)
+            return sequence_parallel or (isinstance(size := run.maybe(path), float) and size > 1)
         return path.endswith("tensor_model_parallel_size") and sequence_parallel
 
 
