@@ -9,6 +9,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import reflect
@@ -18,15 +19,7 @@ PACKAGE = "megatron.bridge.recipes"
 #: is marked as a guess ...
 SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "kv_channels", "num_moe_experts")
 #: ... or left out, where nothing asks for it.
-_SIZES = (
-    "vocab_size ffn_hidden_size moe_ffn_hidden_size moe_shared_expert_intermediate_size rotary_base rotary_percent "
-    "layernorm_epsilon rotary_scaling_factor original_max_position_embeddings q_lora_rank kv_lora_rank mscale "
-    "mscale_all_dim yarn_rotary_scaling_factor yarn_original_max_position_embeddings seq_len_interpolation_factor "
-    "bos_token_id eos_token_id vision_config hf_config hf_text_config thinker_config talker_config code2wav_config "
-    "token2wav_config image_token_id video_token_id vision_start_token_id vision_end_token_id "
-    "hybrid_layer_pattern hybrid_override_pattern hf_model_id"
-)
-SIZES = frozenset(_SIZES.split())
+SIZES = frozenset((Path(__file__).parents[1] / "src/mbpack/facts/data/card-fields.txt").read_text().split())
 
 
 def find() -> dict[str, tuple[Callable[[], Any], bool]]:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from . import classify
+from .arguments import argument_rows
 from .generator import complete_rows
 from .judge import Judge, load_recipes
 from .one_field import one_field_overrides, one_field_rows
@@ -161,6 +162,8 @@ def fresh(release: str, kind: str, count: int, seed: int, pairs: bool = False) -
         return list(one_field_rows(release, count, seed))
     if kind == "override-fields":
         return list(one_field_overrides(release, load_recipes(release), count, seed, pairs))
+    if kind == "arguments":
+        return list(argument_rows(release, load_recipes(release), count, seed))
     return list(override_rows(release, load_recipes(release), count, seed, pairs))
 
 
@@ -190,7 +193,9 @@ def show(result: Tally, limit: int, shrink: Any = None) -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", action="append", help="release line; may be repeated (default: all that are set up)")
-    parser.add_argument("--kind", choices=("verdicts", "overrides", "both", "fields", "override-fields"), default="verdicts")
+    parser.add_argument(
+        "--kind", choices=("verdicts", "overrides", "both", "fields", "override-fields", "arguments"), default="verdicts"
+    )
     parser.add_argument("--rows", type=int, default=200, help="rows per release and kind")
     parser.add_argument("--overrides", type=int, help="another number of rows for override files")
     parser.add_argument("--seed", type=int, default=1)

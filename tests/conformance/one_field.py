@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import json
 import random
 import re
 from collections.abc import Collection, Iterator
@@ -31,6 +30,8 @@ ODD: dict[str, tuple[Any, ...]] = {
     "dict": ({}, {"text": 1}, "text", 2),
 }
 OTHERS: tuple[Any, ...] = (0, "text", True)
+#: What every field gets besides.
+COLLECTIONS: tuple[Any, ...] = ([1], {"text": 1})
 #: What is true of the machine rather than of the configuration: no path of these rows exists.
 LEFT_OUT = (
     "checkpoint.pretrained_checkpoint",
@@ -56,25 +57,39 @@ def one_field_overrides(release: str, recipes: dict[str, Any], count: int, seed:
 
     ``recipes`` are the main values of the recipes by name, as `judge.load_recipes` gives them.
     """
-    bases = []
+    bases = accepted_overrides(release, recipes)
+    for base, tree, marks in _changed(release, bases, count, seed):
+        row = {**marks, **{key: base[key] for key in ("gpus", "recipe", "launcher")}}
+        if arguments:
+            key, value = marks["changed"]
+            yield {**row, "yaml": base["yaml"], "overrides": [f"++{key}={written(ast.literal_eval(value))}"]}
+        else:
+            yield {**row, "yaml": yaml.safe_dump(tree, sort_keys=False)}
+
+
+def accepted_overrides(release: str, recipes: dict[str, Any]) -> list[Base]:
+    """The recorded accepted override files without arguments, on the recipes given."""
+    bases: list[Base] = []
     for row in _accepted("overrides", release):
         tree, values = yaml.safe_load(row["yaml"] or "") or {}, recipes.get(row["recipe"])
         if isinstance(tree, dict) and values is not None and not row.get("overrides"):
             bases.append(
                 (row, tree, {"model": values["model_class"], "dataset": values["dataset_class"], "peft": values["peft"]})
             )
-    for base, tree, marks in _changed(release, bases, count, seed):
-        row = {**marks, **{key: base[key] for key in ("gpus", "recipe", "launcher")}}
-        if arguments:
-            key, value = marks["changed"]
-            yield {**row, "yaml": base["yaml"], "overrides": [f"++{key}={_argument(ast.literal_eval(value))}"]}
-        else:
-            yield {**row, "yaml": yaml.safe_dump(tree, sort_keys=False)}
+    return bases
 
 
-def _argument(value: Any) -> str:
+def written(value: Any) -> str:
     """A value as Hydra reads it behind ``KEY=``; texts in quotes, so that ``"4"`` stays one."""
-    return json.dumps(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{written(child)}" for key, child in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(written, value)) + "]"
+    if isinstance(value, str):
+        return f"'{value}'"
+    return (
+        str(value) if value is not None and value.__class__ is not bool else {None: "null", True: "true", False: "false"}[value]
+    )
 
 
 def recorded(path: Path, names: Collection[str] | None = None) -> list[Row]:
@@ -128,14 +143,14 @@ def _changes(release: str, bases: list[Base]) -> dict[tuple[Key, str, str], list
     known = schema(release)
     found: dict[tuple[Key, str, str], list[int]] = {}
     for number, (_, tree, classes) in enumerate(bases):
-        for path, cls, kind in _places(known, tree, classes):
+        for path, cls, kind in places(known, tree, classes):
             cls = "" if path[0] == "model" else cls
-            for value in _odd(kind):
+            for value in odd(kind):
                 found.setdefault((path, cls, repr(value)), []).append(number)
     return found
 
 
-def _places(known: Schema, tree: dict[str, Any], classes: dict[str, str | None]) -> Iterator[tuple[Key, str, str]]:
+def places(known: Schema, tree: dict[str, Any], classes: dict[str, str | None]) -> Iterator[tuple[Key, str, str]]:
     """Path, class and type of everything that the objects of a file take; ``classes``: those of sections without a target."""
     for section in known.sections:
         held = tree.get(section, {})
@@ -154,7 +169,7 @@ def _fields(known: Schema, path: Key, held: dict[str, Any], cls: str | None) -> 
             yield from _fields(known, (*path, key), value, None)
 
 
-def _odd(kind: str) -> tuple[Any, ...]:
+def odd(kind: str) -> tuple[Any, ...]:
     named = set(re.findall(r"[a-z]+", kind.lower()))
-    found = {repr(value): value for name, values in ODD.items() if name in named for value in values}
-    return (None, *(found.values() or OTHERS))
+    odd = [value for name, values in ODD.items() if name in named for value in values] or OTHERS
+    return (None, *{repr(value): value for value in (*odd, *COLLECTIONS)}.values())

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from mbpack.config.overrides import Override, parse_overrides
+
+from .arguments import argument_rows
 from .one_field import LEFT_OUT, one_field_overrides, one_field_rows, recorded
 from .record import keep_fields
 from .rows import Row, write
@@ -48,6 +51,22 @@ def test_a_file_on_a_recipe_has_one_change() -> None:
 
     row = next(iter(one_field_overrides("0.6", Every(), 1, seed=1)))
     assert {"recipe", "yaml", "launcher", "gpus", "changed"} <= set(row)
+
+
+def test_arguments_on_recorded_files() -> None:
+    values = {"model_class": "GPTModelProvider", "dataset_class": "GPTSFTDatasetConfig", "peft": None}
+
+    class Every(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            return values
+
+    rows = list(argument_rows("0.6", Every(), 200, seed=1))
+    texts = [text for row in rows for text in row["overrides"]]
+    assert {len(row["overrides"]) for row in rows} == {1, 2, 3}
+    assert {text[:2].rstrip("abcdefghijklmnopqrstuvwxyz") for text in texts} >= {"", "+", "++", "~"}
+    assert any(text.startswith("~") and "=" in text for text in texts)
+    assert sum(isinstance(parsed, Override) for parsed in parse_overrides(texts)) == len(texts)
+    assert [row["overrides"] for row in argument_rows("0.6", Every(), 20, seed=1)] == [row["overrides"] for row in rows[:20]]
 
 
 def test_recorded_rows_are_put_together_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,7 @@ class Document(Struct):
     problems  everything OmegaConf would object to, and a few notes, in order of writing.
     encoding  the codec of the bytes; `bom` whether they start with its byte order mark; `newline` the first line end.
     inherited whether it was read because another file builds on it: then others may too, and it is not to be edited.
+    deleted   the keys that it takes out of what lies below it, whatever it holds there itself: arguments do so (``~key``).
     """
 
     path: str | None
@@ -54,6 +55,7 @@ class Document(Struct):
     encoding: str = "utf-8"
     bom: bool = False
     inherited: bool = False
+    deleted: tuple[tuple[str, ...], ...] = ()
 
     @property
     def newline(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, Final
 
 from msgspec import Struct
@@ -144,3 +145,16 @@ def walk(item: Item, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ..
     elif isinstance(value, list):
         for index, child in enumerate(value):
             yield from walk(child, (*path, index))
+
+
+def without(item: Item, path: tuple[str, ...]) -> Item:
+    """A mapping without the key at a path; the mappings on the way are copied, everything else is shared."""
+    child = item.value.get(path[0]) if item.value.__class__ is dict else None
+    if child is None:
+        return item
+    kept = without(child, path[1:]) if path[1:] else None
+    if kept is child:
+        return item
+    changed = copy(item)
+    changed.value = {name: kept if name == path[0] else held for name, held in item.value.items() if kept or name != path[0]}
+    return changed

@@ -36,7 +36,7 @@ def overrides_of(launch: Launch, release: Release, script: Document) -> tuple[li
     document = as_document(parsed, script.path)
     if document.root is not None:
         _replace_places(document.root, settings)
-    return parsed, Document(script.path, script.text, document.root)
+    return parsed, Document(script.path, script.text, document.root, deleted=document.deleted)
 
 
 def _replace_places(root: Item, settings: Sequence[LaunchOverride]) -> None:

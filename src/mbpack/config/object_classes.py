@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from mbpack.config.answers import Layer
 from mbpack.config.document import MISSING, Item
@@ -13,12 +13,23 @@ from mbpack.facts.schema import NO_DEFAULT, Schema
 
 
 class ObjectClasses:
-    """The classes of one configuration's objects; ``layers`` from the top, ``specs`` the path of the packing specs."""
+    """The classes of one configuration's objects.
+
+    ``layers`` from the top; ``gone`` the paths that the layers take out of the recipe's tree; ``specs`` the path of the packing
+    specs.
+    """
 
     def __init__(
-        self, layers: Sequence[Layer], schema: Schema, recipe: Recipe | None, complete: bool, specs: tuple[str, ...]
+        self,
+        layers: Sequence[Layer],
+        gone: Set[tuple[str, ...]],
+        schema: Schema,
+        recipe: Recipe | None,
+        complete: bool,
+        specs: tuple[str, ...],
     ) -> None:
-        self.layers, self.schema, self.recipe, self.complete, self.specs = layers, schema, recipe, complete, specs
+        self.layers, self.gone, self.schema, self.recipe, self.complete = layers, gone, schema, recipe, complete
+        self.specs = specs
         self._found: dict[tuple[str, ...], str | None] = {}
 
     def at(self, parts: tuple[str, ...]) -> str | None:
@@ -29,7 +40,6 @@ class ObjectClasses:
         return self._found[parts]
 
     def _find_class(self, parts: tuple[str, ...]) -> str | None:
-        mapped = False  # a higher layer holds a mapping
         for layer in self.layers:
             item = walk(layer.root, parts)
             if item is None:
@@ -37,10 +47,7 @@ class ObjectClasses:
             if item.value.__class__ is not dict:
                 if item.value is MISSING:
                     continue
-                if mapped:
-                    break  # it starts anew, and is applied to the recipe's object
                 return None
-            mapped = True
             target = item.value.get("_target_")
             if target is not None and isinstance(target.value, str):
                 cls = self.schema.class_of(target.value)
@@ -63,13 +70,19 @@ class ObjectClasses:
         applied like a plain one and the recipe's class stays. The classes of pretraining data hand every field on to a
         constructor that refuses those it does not know, and some that the recipe's object holds are no arguments at all.
         """
-        if self.complete or self.recipe is None or parts != ("dataset",) or cls == self.recipe.dataset_class:
+        if self.complete or self.recipe is None or parts != ("dataset",):
+            return True
+        if cls == self.recipe.dataset_class and not self.gone:
             return True
         base = self.schema.fields(self.recipe.dataset_class or "") or {}
-        if base and dataset_kind(cls) is DatasetKind.PRETRAIN:
+        if cls != self.recipe.dataset_class and base and dataset_kind(cls) is DatasetKind.PRETRAIN:
             return False
         for name, field in (self.schema.fields(cls) or {}).items():
-            if field.default is NO_DEFAULT and field.init and name not in base:
+            if (
+                field.default is NO_DEFAULT
+                and field.init
+                and (name not in base or not self.gone.isdisjoint({parts, (*parts, name)}))
+            ):
                 if not any(walk(layer.root, (*parts, name)) for layer in self.layers):
                     return False
         return True
@@ -99,7 +112,8 @@ class ObjectClasses:
         for layer in self.layers:
             target = walk(layer.root, (*section, "_target_"))
             if target is not None and isinstance(target.value, str):
-                return self.schema.class_of(target.value) is not None and self.at(section) == self.schema.class_of(target.value)
+                cls = self.schema.class_of(target.value)
+                return cls is not None and self.at(section) == cls and self._constructible(section, cls)
         return False
 
 

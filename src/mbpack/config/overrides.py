@@ -20,7 +20,7 @@ from msgspec import Struct
 from .composer import MAX_DEPTH
 from .document import Document
 from .interpolation import grammar_error, primitive
-from .items import Item, Span
+from .items import Item, Span, without
 from .scalars import Interpolation, shorten
 
 MAX_CHARS: Final = 5_000
@@ -157,8 +157,9 @@ def _diagnosis(text: str) -> str:
 def as_document(parsed: Iterable[Override | OverrideProblem], path: str | None = None) -> Document:
     """The arguments as one configuration: each argument is a line of its text, later ones win.
 
-    Mappings merge, lists replace, as upstream's `OmegaConf.update(merge=True)` does. Deletions hold no value and are
-    left out, as are arguments with a problem.
+    Mappings merge, lists replace, as upstream's `OmegaConf.update(merge=True)` does. A deletion takes back what the arguments
+    before it set; it is named in `Document.deleted`, as is a mapping over a value that an argument set. Arguments with a problem
+    are left out.
     """
     overrides = list(parsed)
     starts: list[int] = []
@@ -168,22 +169,32 @@ def as_document(parsed: Iterable[Override | OverrideProblem], path: str | None =
         at += len(override.text) + 1
     text = "\n".join(override.text for override in overrides)
     root = Item({}, Span(1, 1, 1, 1, 0, 0))
+    deleted: list[tuple[str, ...]] = []
     for number, (start, override) in enumerate(zip(starts, overrides, strict=True), start=1):
-        if isinstance(override, Override) and override.op != "delete":
-            _place(root, override, number, start)
-    return Document(path, text, root)
+        if not isinstance(override, Override):
+            continue
+        if override.op == "delete":
+            root = without(root, override.key)
+            deleted.append(override.key)
+        else:
+            deleted.extend(_place(root, override, number, start))
+    return Document(path, text, root, deleted=tuple(deleted))
 
 
-def _place(root: Item, override: Override, line: int, start: int) -> None:
+def _place(root: Item, override: Override, line: int, start: int) -> Iterator[tuple[str, ...]]:
+    """Write an argument into the mapping; gives the keys at which a mapping takes the place of what an argument before set."""
+
     def span(first: int, last: int) -> Span:
         return Span(line, first + 1, line, last + 1, start + first, start + last)
 
     first = override.text.find("=") + 1
     keys = list(_key_spans(override, span))
     item = root
-    for name, key in zip(override.key[:-1], keys, strict=False):
+    for depth, (name, key) in enumerate(zip(override.key[:-1], keys, strict=False), start=1):
         child = item.value.get(name)
         if child is None or not isinstance(child.value, dict):
+            if child is not None:
+                yield override.key[:depth]
             child = Item({}, span(0, len(override.text)), key)
             item.value[name] = child
         item = child
@@ -191,8 +202,10 @@ def _place(root: Item, override: Override, line: int, start: int) -> None:
     written.quoted = isinstance(override.value, str) and override.text[first : first + 1] in {"'", '"'}
     old = item.value.get(override.key[-1])
     if old is not None and isinstance(old.value, dict) and isinstance(written.value, dict):
-        _merge(old, written)
+        yield from _merge(old, written, override.key)
     else:
+        if old is not None and isinstance(written.value, dict):
+            yield override.key
         item.value[override.key[-1]] = written
 
 
@@ -212,10 +225,12 @@ def _items(value: Any, span: Span) -> Any:
     return value
 
 
-def _merge(old: Item, new: Item) -> None:
+def _merge(old: Item, new: Item, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for key, child in new.value.items():
         before = old.value.get(key)
         if before is not None and isinstance(before.value, dict) and isinstance(child.value, dict):
-            _merge(before, child)
+            yield from _merge(before, child, (*path, str(key)))
         else:
+            if before is not None and isinstance(child.value, dict):
+                yield (*path, str(key))
             old.value[key] = child

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from mbpack.config.document import Interpolation
 from mbpack.config.graphs import Graphs, read_graphs
 from mbpack.config.reading import Reading
 from mbpack.config.settings import ABSENT, Object, Unknown, WrongKind
@@ -167,7 +168,7 @@ class Run(Reading):
         if (
             section is not None
             and section.item is not None
-            and (section.value is None or isinstance(section.item.value, (str, list)))
+            and (section.value is None or not isinstance(section.item.value, (dict, Interpolation)))
         ):
             return DatasetKind.NONE  # nothing in which the start-up would find a field of a dataset
         cls = self.settings.class_at("dataset")

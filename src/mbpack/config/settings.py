@@ -20,6 +20,7 @@ from typing import Any
 from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
+from mbpack.config.layering import are_positions, settle
 from mbpack.config.object_classes import ObjectClasses, walk
 from mbpack.facts.keys import ADAPTER, KEYWORD_ALIASES, SPECS, paths
 from mbpack.facts.recipes import Recipe
@@ -48,12 +49,13 @@ class Settings:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.version, self.schema, self.recipe, self.complete = version, schema, recipe, complete
-        self.layers = tuple(reversed(layers))
+        settled, self._gone = settle(layers)
+        self.layers = tuple(reversed(settled))
         self.environ = environ
         self.base_known = complete or recipe is not None
         self._paths = paths(version.release)
         self._answers: dict[str, Setting | Unknown] = {}
-        self.classes = ObjectClasses(self.layers, schema, recipe, complete, self._paths[SPECS])
+        self.classes = ObjectClasses(self.layers, self._gone, schema, recipe, complete, self._paths[SPECS])
         #: What others worked out once from these settings.
         self.memo: dict[str, Any] = {}
 
@@ -105,13 +107,18 @@ class Settings:
             for name, child in item.value.items():
                 if name not in entries and child.value is not MISSING:
                     entries[name] = self._setting(f"{key}.{name}", child, layer)
-        if not self.base_known:
+        if not self.base_known and not self._starts_anew(parts):
             raise Unknown(key, ("recipe",))
-        if self.recipe is not None:
-            held = self.recipe.values.get(key)
-            for name, value in (held or {}).items():
-                entries.setdefault(name, Setting(f"{key}.{name}", value, Origin.RECIPE))
+        for name, value in self.recipe_entries(key).items():
+            entries.setdefault(name, Setting(f"{key}.{name}", value, Origin.RECIPE))
         return entries
+
+    def recipe_entries(self, key: str) -> Mapping[str, Any]:
+        """What the recipe holds in a free mapping, as far as the user's layers leave it there."""
+        held, parts = self.recipe.values.get(key) if self.recipe is not None else None, self._paths[key]
+        if not isinstance(held, Mapping) or self._starts_anew(parts):
+            return {}
+        return {name: value for name, value in held.items() if (*parts, name) not in self._gone}
 
     def class_at(self, section: str) -> str | None:
         """Short class name of the object at a canonical key (``dataset``, ``model``), None where it is not known."""
@@ -182,18 +189,14 @@ class Settings:
         return found if found is not None else self._fallback(key, parts, key)
 
     def _search_layers(self, key: str, parts: tuple[str, ...]) -> Setting | None:
-        mapped = 0  # how far down a higher layer holds mappings
         for layer in self.layers:
             item = layer.root
             for depth, part in enumerate(parts):
                 children = item.value
                 if children.__class__ is not dict:
-                    if depth <= mapped and children is not MISSING:
-                        return None  # a mapping over a leaf: the tree starts anew there, and is applied to the recipe's object
                     return self._below_leaf(key, parts, depth, item, layer)
                 child = children.get(part)
                 if child is None:
-                    mapped = max(mapped, depth)
                     break
                 item = child
             else:
@@ -233,6 +236,8 @@ class Settings:
     def _setting(self, written: str, item: Item, layer: Layer) -> Setting:
         value, likely = item.value, False
         if value.__class__ is dict:
+            if layer.origin is Origin.OVERRIDE and are_positions(value) and self._is_list_below(written):
+                raise Unknown(written, (), "arguments set single elements of a list")
             value = _object(value, item)
         elif isinstance(value, list):
             value = [self._plain(child) for child in value]
@@ -241,6 +246,11 @@ class Settings:
         elif value is MISSING:
             raise Unknown(written, (), "`???` holds no value")
         return Setting(written, value, layer.origin, item, layer.document, likely)
+
+    def _is_list_below(self, written: str) -> bool:
+        lists = [walk(layer.root, written.split(".")) for layer in self.layers]
+        held = self.recipe.values.get(written) if self.recipe is not None else None
+        return isinstance(held, list) or any(item is not None and isinstance(item.value, list) for item in lists)
 
     def _plain(self, item: Item) -> Any:
         value = item.value
@@ -274,7 +284,7 @@ class Settings:
             item = walk(layer.root, parts)
             if item is not None and (item.value is not MISSING or self.complete):
                 return item.plain if item.value.__class__ in (dict, list) else item.value
-        if parts[:-1] == ("dataset",) and self._is_keyword(parts[-1]):
+        if self._is_gone(parts) or (parts[:-1] == ("dataset",) and self._is_keyword(parts[-1])):
             raise KeyError(path)
         value = self._fallback(path, parts, path).value
         if value is ABSENT:
@@ -297,13 +307,25 @@ class Settings:
                 return Setting(written, _recipe_value(values[canonical]), Origin.RECIPE, likely=canonical in recipe.likely)
             if canonical != key and key in values:
                 return Setting(written, _recipe_value(values[key]), Origin.RECIPE, likely=key in recipe.likely)
-            owner = values.get(canonical.rpartition(".")[0])
-            if isinstance(owner, Mapping) and "_target_" not in owner and parts[-1] in owner:
-                return Setting(written, owner[parts[-1]], Origin.RECIPE)
+            owner = canonical.rpartition(".")[0]
+            if isinstance(values.get(owner), Mapping) and "_target_" not in values[owner]:
+                entries = self.recipe_entries(owner)
+                if parts[-1] in entries:
+                    return Setting(written, entries[parts[-1]], Origin.RECIPE)
         return self._default(key, parts)
 
+    def _is_gone(self, parts: tuple[str, ...]) -> bool:
+        """Whether the recipe's value is out of the merged tree; the recipe's object still holds it."""
+        return any(parts[:depth] in self._gone for depth in range(1, len(parts) + 1)) if self._gone else False
+
+    def _starts_anew(self, parts: tuple[str, ...]) -> bool:
+        """Whether the merged tree has a mapping that does not build on the recipe's."""
+        return self._is_gone(parts) and any(walk(layer.root, parts) for layer in self.layers)
+
     def _dropped(self, parts: tuple[str, ...]) -> bool:
-        """Whether the recipe's value is lost on the way into a dataset of another class, which has no such field."""
+        """Whether the recipe's value is lost on the way into an object that is made anew: gone, or a field only of the former class."""
+        if self._is_gone(parts) and self.classes.remade(parts[:-1]):
+            return True
         return parts[0] == "dataset" and self._new_dataset and self._is_foreign(parts)
 
     @cached_property
@@ -312,15 +334,12 @@ class Settings:
         return recipe is not None and self.classes.remade(("dataset",)) and self.classes.at(("dataset",)) != recipe.dataset_class
 
     def _replaced(self, owner: tuple[str, ...]) -> bool:
-        """Whether the user covered the recipe's object with a leaf, and no mapping above it (then the recipe's fields are gone)."""
+        """Whether the user covered the recipe's object with a leaf."""
         for depth in range(1, len(owner) + 1):
             for layer in self.layers:
                 item = walk(layer.root, owner[:depth])
-                if item is None or item.value is MISSING:
-                    continue
-                if item.value.__class__ is not dict:
+                if item is not None and item.value is not MISSING and item.value.__class__ is not dict:
                     return True
-                break
         return False
 
     def _default(self, key: str, parts: tuple[str, ...]) -> Setting:

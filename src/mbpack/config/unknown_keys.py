@@ -105,6 +105,8 @@ def _nested(settings: Settings, layer: Layer, path: str, item: Item) -> Iterator
     """Keys inside an object below a section: specs, preprocessing, a nested transformer."""
     target = item.value.get("_target_")
     cls = settings.schema.class_of(target.value) if target is not None and isinstance(target.value, str) else None
+    if cls is None and settings.complete:
+        return  # it stays a plain dictionary
     if cls is None and tuple(path.split(".")) == parts_in(settings.version.release, SPECS):
         cls = SPECS_CLASS
     if cls is None and path == "model.transformer":

@@ -155,6 +155,12 @@ def _decode(value: Any) -> Any:
     return Opaque(value["~"]) if type(value) is dict and len(value) == 1 and "~" in value else value
 
 
+@functools.cache
+def card_fields() -> frozenset[str]:
+    """Fields of a model that the recipe data leave out where the conversion of a public model sets them."""
+    return frozenset(read_data("card-fields.txt").decode().split())
+
+
 @functools.lru_cache(maxsize=64)
 def find(release_name: str, name: str) -> Recipe | None:
     """The recipe of that name in "0.3" ... "nightly"; old names are followed. None when the release has none."""

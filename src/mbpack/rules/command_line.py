@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.run import Run
-from mbpack.config.settings import Object, Origin, Setting, Unknown
+from mbpack.config.settings import Origin, Setting, Unknown
 from mbpack.facts.keys import OFFLINE_SWITCH, modern_name
 from mbpack.facts.wrappers import is_wrapper_key
-from mbpack.rules.argument_tree import FREE, is_set, place_of_argument, state_of
+from mbpack.rules.argument_tree import Judged, Place, judged, place_of_argument
 from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
 
@@ -39,72 +39,92 @@ class CliUnknownKey(RejectingRule):
     code, slug = "CFG103", "cfg/cli-unknown-key"
 
     def check(self, run: Run) -> Iterator[Finding]:
+        unknown: Unknown | None = None
         for entry in run.overrides:
             if isinstance(entry, OverrideProblem):
-                yield self.finding(
-                    run,
-                    REJECTED_LOAD,
-                    entry.text,
-                    entry.message,
-                    setting=Setting(entry.text, entry.text, Origin.OVERRIDE),
-                    fix=Fix("KEY=VALUE as Hydra reads it"),
-                    station="load",
-                )
+                yield self._unread(run, entry)
+        for argument in judged(run):
+            unknown = unknown or argument.unknown
+            if argument.place is None:
                 continue
-            path = ".".join(entry.key)
-            state = state_of(run, entry)
-            if state == "missing" and modern_name(run.release, path) is not None:
-                continue  # cfg/renamed-key says it
-            if state == "apart" and entry.op in ("set", "delete"):
+            try:
+                yield from self._judge(run, argument, argument.place)
+            except Unknown as raised:
+                unknown = unknown or raised
+        if unknown is not None:
+            raise unknown
+
+    def _judge(self, run: Run, argument: Judged, place: Place) -> Iterator[Finding]:
+        entry = argument.override
+        strict, path = entry.op in ("set", "delete"), ".".join(entry.key)
+        if place.kind == "exists":
+            if argument.fault:
+                yield self._faulty(run, entry, argument.fault)
+            for key, lacking in argument.lacking:
+                yield from self._lacking(run, entry, ".".join(key), lacking)
+        elif place.kind == "apart":
+            if strict:
                 yield self._apart(run, entry)
-            if state == "missing":
-                if entry.op in ("add", "force") and is_wrapper_key(path):
-                    continue
-                refused = entry.op in ("set", "delete")
-                yield self.finding(
-                    run,
-                    REJECTED_LOAD if refused else IGNORED,
-                    path,
-                    f"{path} does not exist in {run.release}: the override is {'refused' if refused else 'ignored'}",
-                    why="" if refused else "The plus sign adds the key to the tree, but the object has no such field.",
-                    setting=place_of_argument(run, entry),
-                    fix=Fix("the right key", (Edit("delete", path),)),
-                    station="load",
-                )
-            elif state in ("leaf", "covered"):
-                if entry.op not in ("set", "delete"):
-                    if state == "covered":
-                        continue
-                    raise Unknown(path, (), "a single value becomes a mapping")
-                yield self.finding(
-                    run,
-                    REJECTED_LOAD,
-                    path,
-                    f"{'.'.join(entry.key[:-1])} is a single value: the override below it is refused",
-                    setting=place_of_argument(run, entry),
-                    fix=Fix("the right key", (Edit("delete", path),)),
-                    station="load",
-                )
-            elif state == "exists" and entry.op == "delete" and not is_set(run, entry):
-                yield self.finding(
-                    run,
-                    REJECTED_LOAD,
-                    path,
-                    f"{path} is null: there is nothing to delete, and the override is refused",
-                    setting=place_of_argument(run, entry),
-                    fix=Fix("leave it out"),
-                    station="load",
-                )
-            elif state == "exists" and entry.op == "add" and is_set(run, entry) and not isinstance(entry.value, (dict, list)):
-                yield self.finding(
-                    run,
-                    REJECTED_LOAD,
-                    path,
-                    f"+{path} adds a key that exists already",
-                    setting=place_of_argument(run, entry),
-                    fix=Fix(f"{path}=... without the plus sign, or ++{path}=..."),
-                    station="load",
-                )
+        elif place.kind in ("leaf", "covered", "null"):
+            if strict and (place.kind != "null" or entry.op == "delete"):  # else cfg/cli-under-null says it
+                above = ".".join(place.owner)
+                what = "null" if place.kind == "null" else "a single value"
+                yield self._refuse(run, entry, path, f"{above} is {what}: the override below it is refused")
+        elif place.kind != "free" or entry.op == "delete":  # else cfg/dataset-kwargs-merge says it
+            yield from self._lacking(run, entry, path, place)
+
+    def _lacking(self, run: Run, entry: Override, path: str, place: Place) -> Iterator[Finding]:
+        """A key that the tree does not have."""
+        strict = entry.op in ("set", "delete")
+        if place.kind == "missing" and modern_name(run.release, path) is not None:
+            return  # cfg/cli-renamed-key says it
+        if place.kind == "beyond":
+            yield self._refuse(run, entry, path, f"{path} is no element of the list: the override is refused")
+        elif strict and place.kind in ("missing", "free"):
+            yield self._refuse(run, entry, path, f"{path} does not exist in {run.release}: the override is refused")
+        elif strict:
+            message = f"{path} is not in the configuration any more: the override is refused"
+            why = "An argument before it deletes the key, or a mapping was written over what held it."
+            yield self._refuse(run, entry, path, message, why, Fix(f"+{entry.text}" if entry.op == "set" else "leave it out"))
+        elif place.kind == "missing" and not is_wrapper_key(path):
+            yield self.finding(
+                run,
+                IGNORED,
+                path,
+                f"{path} does not exist in {run.release}: the override is ignored",
+                why="The plus sign adds the key to the tree, but the object has no such field.",
+                setting=place_of_argument(run, entry),
+                fix=Fix("the right key", (Edit("delete", path),)),
+                station="load",
+            )
+
+    def _refuse(self, run: Run, entry: Override, path: str, message: str, why: str = "", fix: Fix | None = None) -> Finding:
+        return self.finding(
+            run,
+            REJECTED_LOAD,
+            path,
+            message,
+            why=why,
+            setting=place_of_argument(run, entry),
+            fix=fix or Fix("the right key", (Edit("delete", path),) if path == ".".join(entry.key) else ()),
+            station="load",
+        )
+
+    def _faulty(self, run: Run, entry: Override, fault: str) -> Finding:
+        path = ".".join(entry.key)
+        fix = Fix("leave it out" if entry.op == "delete" else f"{path}=... without the plus sign, or ++{path}=...")
+        return self._refuse(run, entry, path, fault, fix=fix)
+
+    def _unread(self, run: Run, problem: OverrideProblem) -> Finding:
+        return self.finding(
+            run,
+            REJECTED_LOAD,
+            problem.text,
+            problem.message,
+            setting=Setting(problem.text, problem.text, Origin.OVERRIDE),
+            fix=Fix("KEY=VALUE as Hydra reads it"),
+            station="load",
+        )
 
     def _apart(self, run: Run, entry: Override) -> Finding:
         path, gone = ".".join(entry.key), entry.op == "delete"
@@ -147,26 +167,30 @@ class CliRenamedKey(RejectingRule):
     code, slug = "CFG126", "cfg/cli-renamed-key"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for entry in run.overrides:
-            if isinstance(entry, OverrideProblem):
-                continue
-            path = ".".join(entry.key)
-            name = modern_name(run.release, path)
-            if name is None or state_of(run, entry) != "missing":
-                continue
-            refused = entry.op in ("set", "delete")
-            yield self.finding(
-                run,
-                REJECTED_LOAD if refused else IGNORED,
-                path,
-                f"{path} does not exist in {run.release}: the override is {'refused' if refused else 'ignored'}",
-                why=f"This release calls it {name}.",
-                setting=place_of_argument(run, entry),
-                fix=Fix(f"remove it: {name} alone is the switch", (Edit("delete", path),))
-                if path == OFFLINE_SWITCH
-                else Fix(f"{name}=...", (Edit("rename", path, to=name),)),
-                station="load",
-            )
+        for argument in judged(run):
+            entry = argument.override
+            for key, place in ((entry.key, argument.place), *argument.lacking):
+                path = ".".join(key)
+                if place is not None and place.kind == "missing" and modern_name(run.release, path) is not None:
+                    yield self._renamed(run, entry, path)
+
+    def _renamed(self, run: Run, entry: Override, path: str) -> Finding:
+        refused, name = entry.op in ("set", "delete"), modern_name(run.release, path)
+        if path == OFFLINE_SWITCH:
+            fix = Fix(f"remove it: {name} alone is the switch", (Edit("delete", path),))
+        else:
+            edits = (Edit("rename", path, to=name),) if path == ".".join(entry.key) else ()
+            fix = Fix(f"{name}=...", edits)
+        return self.finding(
+            run,
+            REJECTED_LOAD if refused else IGNORED,
+            path,
+            f"{path} does not exist in {run.release}: the override is {'refused' if refused else 'ignored'}",
+            why=f"This release calls it {name}.",
+            setting=place_of_argument(run, entry),
+            fix=fix,
+            station="load",
+        )
 
 
 class DatasetKwargsMerge(RejectingRule):
@@ -193,10 +217,9 @@ class DatasetKwargsMerge(RejectingRule):
     code, slug = "CFG119", "cfg/dataset-kwargs-merge"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for entry in run.overrides:
-            if isinstance(entry, OverrideProblem) or entry.op != "set" or ".".join(entry.key[:-1]) not in FREE:
-                continue
-            if state_of(run, entry) == "free":
+        for argument in judged(run):
+            entry, place = argument.override, argument.place
+            if entry.op == "set" and place is not None and place.kind == "free":
                 path = ".".join(entry.key)
                 yield self.finding(
                     run,
@@ -234,16 +257,15 @@ class CliNestedUnderNull(RejectingRule):
     code, slug = "CFG127", "cfg/cli-under-null"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for entry in run.overrides:
-            if isinstance(entry, OverrideProblem) or entry.op != "set" or isinstance(entry.value, Object):
-                continue
-            if state_of(run, entry) == "null":
+        for argument in judged(run):
+            entry, place = argument.override, argument.place
+            if entry.op == "set" and place is not None and place.kind == "null":
                 path = ".".join(entry.key)
                 yield self.finding(
                     run,
                     REJECTED_LOAD,
                     path,
-                    f"{'.'.join(entry.key[:-1])} is null: the override below it is refused",
+                    f"{'.'.join(place.owner)} is null: the override below it is refused",
                     setting=place_of_argument(run, entry),
                     fix=Fix(f"+{entry.text} under run_recipe.py with enable_offline_packing=true, or a file with _target_"),
                     station="load",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Unknown
+from mbpack.config.settings import Object, Unknown
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06, R07
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, is_blank, set_to
@@ -192,7 +192,10 @@ class EncoderFields(RejectingRule):
         if cls == OMNI_ENCODER:
             if found != ["pixel_values"]:
                 yield self._refuse(run, key, "must be [pixel_values]", "[pixel_values]")
-        elif not found or not isinstance(found, (str, list)) or not all(isinstance(name, str) and name for name in found):
+            return
+        if isinstance(found, Object) and found.item is not None:
+            found = list(found.item.value)  # a mapping's keys are taken
+        if not found or not isinstance(found, (str, list)) or not all(isinstance(name, str) and name for name in found):
             yield self._refuse(run, key, "must be names of tensors", "[pixel_values]")
 
     def _refuse(self, run: Run, key: str, demand: str, fix: str) -> Finding:

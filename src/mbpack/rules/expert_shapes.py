@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Object, WrongKind
 from mbpack.facts.expert_settings import rank_capacity_backends, shared_overlap_dispatchers
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
@@ -216,7 +217,12 @@ class NumSms(RejectingRule):
         if not touched(run, NUM_SMS, *OLD_NUM_SMS):
             return
         old = [stated(run, key) for key in OLD_NUM_SMS]
-        if None in old or old[0] == old[1] or stated(run, NUM_SMS) is not None:
+        if stated(run, NUM_SMS) is not None:
+            return
+        for key, value in zip(OLD_NUM_SMS, old, strict=True):
+            if isinstance(value, (list, Object)):  # the two are put into a set
+                raise WrongKind(run.setting(key))
+        if None in old or old[0] == old[1]:
             return
         yield self.finding(
             run,

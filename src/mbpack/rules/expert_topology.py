@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.precision import precision_field
 from mbpack.config.run import Run
+from mbpack.config.settings import Object
 from mbpack.facts.keys import EP, ETP, PP, TP, VPP
 from mbpack.facts.releases import R05, R06
 from mbpack.rules.base import (
@@ -88,7 +89,7 @@ class EpOverlapConditions(RejectingRule):
         own, model = f"comm_overlap.{OVERLAP}", f"model.{OVERLAP}"
         section = run.value("comm_overlap")
         if section is not None:
-            if run.pp > 1 and isinstance(run.maybe(VPP), str):
+            if run.pp > 1 and isinstance(run.maybe(VPP), (str, list, Object)):
                 run.number(VPP)  # the section compares it, whatever it overlaps
             asked, key = run.flag(own), own
             station = "comm-overlap" if run.is_true(own) else ""  # a text is written over the model's switch unchecked

@@ -9,7 +9,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.inference import SCOPES, graph_scopes
 from mbpack.facts.releases import NIGHTLY, R05, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 INFERENCE = "model.inference_cuda_graph_scope"
 
@@ -84,10 +84,10 @@ class InferenceScope(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         scope = run.value(INFERENCE)
-        if scope is None or isinstance(scope, Object):
+        if scope is None or (isinstance(scope, Object) and scope.target is not None):
             return
-        if scope not in SCOPES:
-            yield self._refuse(run, f"inference_cuda_graph_scope must be {words(SCOPES, 'or')}, found {scope}", SCOPES)
+        if not isinstance(scope, str) or scope not in SCOPES:
+            yield self._refuse(run, f"inference_cuda_graph_scope must be {words(SCOPES, 'or')}, found {in_yaml(scope)}", SCOPES)
             return
         graphs = run.graphs
         impl = graph_impl(run)

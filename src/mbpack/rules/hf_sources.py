@@ -33,6 +33,8 @@ def free_mapping(run: Run, key: str) -> Any:
         raise Unknown(key, ("recipe",))
     recipe = run.settings.recipe
     value = recipe.values.get(key) if recipe is not None else None
+    if isinstance(value, Mapping):
+        value = run.settings.recipe_entries(key)
     for layer in reversed(run.settings.layers):
         item = walk(layer.root, key.split("."))
         if item is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Object
+from mbpack.config.settings import Object, Origin
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import OFFLINE_SWITCH, SPECS, path_in, specs_target
 from mbpack.facts.releases import R06
@@ -170,7 +170,7 @@ class NestedUnderNone(RejectingRule):
         fields = run.settings.schema.fields(run.dataset_class) or {}
         for key, station in ((SPECS, self.slug), *self._looked_at(run)):
             name = path_in(run.release, key).partition(".")[2]
-            if recipe.holds(key) and not run.wrote(key) and name in fields:
+            if recipe.holds(key) and run.setting(key).origin is Origin.RECIPE and name in fields:
                 yield self.finding(
                     run,
                     REJECTED,

@@ -17,7 +17,8 @@ SHARED_WEIGHTS = tuple(
     (f"model.{kind}gtp_weight_remat_size", f"model.{kind}tensor_parallel_num_weight_shards") for kind in ("", "expert_")
 )
 EVAL_MBS = "validation.eval_micro_batch_size"
-MBS, GBS, ITERS = "train.micro_batch_size", "train.global_batch_size", "train.train_iters"
+MBS, GBS = "train.micro_batch_size", "train.global_batch_size"
+ITERS, SAMPLES = "train.train_iters", "train.train_samples"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
 SEQ, LOADER = "dataset.seq_length", "dataset.micro_batch_size"
 #: Sizes that gated-delta-net layers must have.
@@ -92,6 +93,8 @@ class NullNumber(RejectingRule):
             yield from ((key, "gdn/packed") for key in LINEAR)
         if run.maybe(ITERS) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
             yield WARM_UP, "sched/steps"
+        if run.maybe(SAMPLES) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
+            yield "scheduler.lr_warmup_samples", "sched/steps"
         if run.maybe(ITERS) is not None and run.release < R05:
             yield GBS, "sched/steps"
         cp = run.maybe(CP)

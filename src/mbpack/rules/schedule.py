@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Object, WrongKind
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 ITERS, SAMPLES, EPOCHS = "train.train_iters", "train.train_samples", "train.num_epochs"
-FRACTION = "scheduler.lr_warmup_fraction"
+FRACTION, WSD = "scheduler.lr_warmup_fraction", "scheduler.lr_wsd_decay_iters"
 GBS = "train.global_batch_size"
 
 
@@ -381,6 +382,9 @@ class Steps(RejectingRule):
                 edits=(("lr_decay_iters", None),) if key == "scheduler.lr_decay_iters" and run.number(ITERS) > 0 else (),
             )
             return
+        for key in (ITERS, WSD):
+            if isinstance(run.value(key), Object):
+                raise WrongKind(run.setting(key))  # multiplied; text and lists can be
         self._warm_up(run, "scheduler.lr_warmup_iters")
 
 

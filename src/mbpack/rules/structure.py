@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from mbpack.config.document import Interpolation, Item
 from mbpack.config.run import Run
-from mbpack.config.settings import Layer, Setting
+from mbpack.config.settings import Layer, Origin, Setting
 from mbpack.facts.keys import ADAPTER, SPECS, path_in
 from mbpack.facts.sections import stops_at
+from mbpack.rules.argument_tree import Judged, judged, place_of_argument
 from mbpack.rules.base import CRASH_DATA, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
 
@@ -110,12 +111,34 @@ class ListOverDict(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if run.complete:
             return
-        for name, item, layer in run.settings.sections():
-            if isinstance(item.value, list) and name in run.settings.schema.sections:
-                if name not in self.OPTIONAL or (name != ADAPTER and isinstance(self._held(run, name), dict)):
-                    yield self._say(run, name, item, layer)
-            elif isinstance(item.value, dict) and name in run.settings.schema.sections:
-                yield from self._inside(run, name, item, layer)
+        for argument in judged(run):
+            for key in argument.clashes:
+                yield self._clash(run, argument, key)
+        for layer in reversed(run.settings.layers):
+            root = layer.document.root  # as it is written: what arguments write over is merged before them
+            if layer.origin is not Origin.FILE or root is None:
+                continue
+            for name, item in root.value.items():
+                if name not in run.settings.schema.sections:
+                    continue
+                if isinstance(item.value, list):
+                    if name not in self.OPTIONAL or (name != ADAPTER and isinstance(self._held(run, name), dict)):
+                        yield self._say(run, name, item, layer)
+                elif isinstance(item.value, dict):
+                    yield from self._inside(run, name, item, layer)
+
+    def _clash(self, run: Run, argument: Judged, key: tuple[str, ...]) -> Finding:
+        setting = place_of_argument(run, argument.override, key)
+        what, other = ("a list", "a mapping") if isinstance(setting.value, list) else ("a mapping", "a list")
+        return self.finding(
+            run,
+            REJECTED_LOAD,
+            setting.key,
+            f"{setting.key} is {what} where the configuration has {other}: the override is refused",
+            setting=setting,
+            fix=Fix(f"{setting.key}=null in an argument before it, or {other}"),
+            station="load",
+        )
 
     def _inside(self, run: Run, section: str, item: Item, layer: Layer) -> Iterator[Finding]:
         recipe = run.settings.recipe

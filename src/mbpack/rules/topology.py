@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Object
 from mbpack.facts.keys import COPY, CP, EP, ETP, PP, TP
 from mbpack.facts.releases import NIGHTLY, R03, R04, R06
 from mbpack.rules.base import (
@@ -120,7 +121,7 @@ class WorldDivisible(RejectingRule):
             )
             return
         ep = run.given_size(EP)
-        if ep <= 1 or not (isinstance(ep, int) and isinstance(pp, int)) or isinstance(run.maybe(ETP), str):
+        if ep <= 1 or not (isinstance(ep, int) and isinstance(pp, int)) or isinstance(run.maybe(ETP), (str, list, Object)):
             return  # validation does not read the expert tensor parallel size: a text there stops the process groups
         etp = run.etp
         expert = etp * ep * pp

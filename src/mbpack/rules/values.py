@@ -30,11 +30,13 @@ from mbpack.rules.base import (
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?([eE][-+]?\d+)?|\.\d+)$")
 #: The deviation of the initial weights is divided by the root of twice this number.
 LAYERS = ("model.num_layers", "model.transformer.num_layers")
+#: Classes of written values that are no numbers, and the types of fields that take them; interpolations are resolved first.
+_NO_NUMBERS: dict[type, tuple[str, ...]] = {str: ("str",), list: ("list", "tuple"), dict: ("dict",), Interpolation: ("str",)}
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
 
 class QuotedNumber(RejectingRule):
-    """A quoted number is text, and text cannot be calculated with.
+    """A quoted number is text, and neither text nor a list nor a mapping can be calculated with.
 
     The start-up stops with a TypeError where it first compares or divides the value; values it never looks at fail
     later.
@@ -59,12 +61,16 @@ class QuotedNumber(RejectingRule):
     late = True
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for written in written_texts(run):
+        for written in written_values(run):
+            if written.item.value.__class__ not in _NO_NUMBERS:
+                continue
             kinds = written.kinds
-            if not kinds & {"int", "float"} or "str" in kinds:
+            if not kinds & {"int", "float"}:
                 continue
             value = _resolved(run, written)
-            if not isinstance(value, str):
+            if isinstance(value, dict) and "_target_" in value:
+                continue
+            if value.__class__ not in _NO_NUMBERS or any(kind.startswith(_NO_NUMBERS[value.__class__]) for kind in kinds):
                 continue
             stations = [station for setting, station in run.stopped if station and setting.item is written.item]
             if written.path in LAYERS and not null_numbers.has_pattern(run):
@@ -76,15 +82,16 @@ class QuotedNumber(RejectingRule):
                 station = min(stations, key=lambda name: position(run.release, name))
                 if station == "load":
                     outcome = REJECTED_LOAD
-            number = value.strip().replace("_", "")
-            is_number = bool(_NUMBER.match(value.strip()))
+            number = value.strip().replace("_", "") if isinstance(value, str) else ""
+            is_number = bool(_NUMBER.match(number))
             shown = number if is_number else "a number"
+            what = f"text ({value!r})" if isinstance(value, str) else "a list" if isinstance(value, list) else "a mapping"
             edits = (Edit("set", written.path, _parse(number)),) if is_number else ()
             yield self.finding(
                 run,
                 outcome,
                 written.path,
-                f"{written.path} is text ({value!r}), not a number",
+                f"{written.path} is {what}, not a number",
                 why="The start-up calculates with it and stops with a TypeError."
                 if outcome.consequence == "rejected"
                 else "The start-up does not look at it; the first calculation fails.",

@@ -209,6 +209,9 @@ WATCHED: dict[str, tuple[str, ...]] = {
     "weight_shards": (
         "model.tensor_parallel_num_weight_shards",
         "model.expert_tensor_parallel_num_weight_shards",
+        "model.expert_tensor_parallel_size",
+        "model.gtp_weight_remat_size",
+        "model.expert_gtp_weight_remat_size",
     ),
     "schedule_modes": (
         "train.rampup_batch_size",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Object, WrongKind
+from mbpack.facts.keys import ETP, TP
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
+from mbpack.rules.null_numbers import SHARED_WEIGHTS
 
 SHARDS, EXPERT_SHARDS = "model.tensor_parallel_num_weight_shards", "model.expert_tensor_parallel_num_weight_shards"
-SIZE, EXPERT_SIZE = "model.tensor_model_parallel_size", "model.expert_tensor_parallel_size"
 
 
 class WeightShards(RejectingRule):
@@ -38,11 +40,14 @@ class WeightShards(RejectingRule):
     releases = (R06, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for key, of in ((SHARDS, SIZE), (EXPERT_SHARDS, EXPERT_SIZE)):
+        for key in (ETP, *(size for size, shards in SHARED_WEIGHTS if not run.is_set(shards))):
+            if isinstance(run.value(key), Object):  # multiplied with another size; text and lists can be
+                raise WrongKind(run.setting(key))
+        for key, of in ((SHARDS, TP), (EXPERT_SHARDS, ETP)):
             shards = run.number(key)
             if shards is None:
                 continue
-            size = run.tp if of == SIZE else run.etp
+            size = run.tp if of == TP else run.etp
             if size == 0 or shards < size or shards % size:
                 name = key.partition(".")[2]
                 yield self.finding(
