@@ -25,6 +25,8 @@ class _Untold:
 UNTOLD: Final = _Untold()
 #: An object of the recipe or a mapping, whose keys are asked for one by one.
 OBJECT: Final = Opaque("<object>")
+#: A value that the conversion of a public model sets, whatever it is.
+CARD_VALUE: Final = Opaque("<value of the public model>")
 
 
 def told(run: Run) -> bool:
@@ -49,15 +51,20 @@ def held(run: Run, path: str) -> Any:
             return OBJECT  # every recipe gives the sections that have no default
     else:
         owner = path.rpartition(".")[0]
-        if settings.recipe is not None and settings.recipe.likely and owner.startswith("model") and name in card_fields():
-            return UNTOLD
         fields = settings.schema.fields(settings.class_at(owner) or object_class(run, owner) or "")
         if fields is None:
             return UNTOLD
         field = fields.get(name)
+        if field is not None and owner.startswith("model") and _from_card(run, name):
+            return UNTOLD if field.default is None else CARD_VALUE
     if field is None:
         return ABSENT
     return _shown(field.default) if told(run) and field.default is not NO_DEFAULT else UNTOLD
+
+
+def _from_card(run: Run, name: str) -> bool:
+    """Whether the recipe's model is converted from a public one, and the field one of those that only its card tells."""
+    return run.settings.recipe is not None and bool(run.settings.recipe.likely) and name in card_fields()
 
 
 def _shown(value: Any) -> Any:

@@ -131,7 +131,7 @@ class _Tree:
             return ""
         if value is OBJECT:
             value = self._whole(place.branch)
-        elif isinstance(value, Opaque):
+        elif isinstance(value, Opaque) and not isinstance(override.value, (dict, list)):
             raise Unknown(path, (), "what it holds is not known")
         if value == override.value:
             return ""
