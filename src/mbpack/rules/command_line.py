@@ -18,7 +18,8 @@ class CliUnknownKey(RejectingRule):
 
     Hydra's struct mode refuses an unknown key. With a plus sign it is accepted and then ignored with a log line, because
     the configuration object has no such field. A plus sign on a key that holds a value is refused too; one that is null
-    may be added.
+    may be added. `~key` needs a key that holds a value, `~key=value` that very value. Arguments are applied in order: what one
+    deletes, the next cannot set without a plus sign. Keys inside `section={...}` must exist as well.
 
     ## Bad
     ```yaml
