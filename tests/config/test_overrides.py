@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
 from mbpack.config.document import Interpolation, Item, parse
-from mbpack.config.overrides import Override, OverrideProblem, as_document, parse_overrides
+from mbpack.config.overrides import Override, OverrideProblem, as_document, parse_overrides, whole
 from tests.config.config_oracle import examples, same
 
 BASE: dict[str, Any] = {
@@ -319,6 +319,19 @@ def test_places_in_the_arguments() -> None:
     for span, text in ((item.span, "xyz"), (item.key, "dd"), (document.root.value["c"].key, "c")):
         assert document.text[span.start : span.end] == text
         assert document.text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1] == text
+
+
+def test_a_deletion_has_the_place_of_its_argument() -> None:
+    parsed = parse_overrides(["a.b=1", "~c.dd=x"])
+    document = as_document(parsed)
+    first, second = (whole(document, one) for one in parsed if isinstance(one, Override))
+    assert first is not None
+    assert second is not None
+    assert document.text[first.span.start : first.span.end] == "a.b=1"
+    assert document.text[second.span.start : second.span.end] == "~c.dd=x"
+    assert (second.span.line, second.span.column, second.span.end_column) == (2, 1, 8)
+    assert second.value == "x"
+    assert whole(parse("a: 1"), parsed[1]) is None  # type: ignore[arg-type]
 
 
 @examples(40)

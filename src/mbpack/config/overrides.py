@@ -181,6 +181,15 @@ def as_document(parsed: Iterable[Override | OverrideProblem], path: str | None =
     return Document(path, text, root, deleted=tuple(deleted))
 
 
+def whole(document: Document, override: Override) -> Item | None:
+    """An argument as an item of the document that :func:`as_document` made of it; one that deletes has no other place."""
+    lines, line, length = document.text.split("\n"), override.index, len(override.text)
+    if line >= len(lines) or lines[line] != override.text:
+        return None  # a script
+    start = sum(len(text) + 1 for text in lines[:line])
+    return Item(override.value, Span(line + 1, 1, line + 1, length + 1, start, start + length))
+
+
 def _place(root: Item, override: Override, line: int, start: int) -> Iterator[tuple[str, ...]]:
     """Write an argument into the mapping; gives the keys at which a mapping takes the place of what an argument before set."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
-from mbpack.config.overrides import Override
+from mbpack.config.overrides import Override, whole
 from mbpack.config.run import Run
 from mbpack.config.settings import ABSENT, Origin, Setting, Unknown, walk
 from mbpack.facts.schema import Opaque
@@ -131,7 +131,7 @@ class _Tree:
             return ""
         if value is OBJECT:
             value = self._whole(place.branch)
-        elif isinstance(value, Opaque) and not isinstance(override.value, (dict, list)):
+        elif isinstance(value, Opaque) and _may_be(value, override.value):
             raise Unknown(path, (), "what it holds is not known")
         if value == override.value:
             return ""
@@ -328,6 +328,13 @@ class _Tree:
                 branch.children[name] = written.plain if isinstance(value, list) and isinstance(written, Item) else value
 
 
+def _may_be(described: Opaque, value: Any) -> bool:
+    """Whether a value that is only described can be equal to another one."""
+    if described.text == "<absolute path>":
+        return isinstance(value, str) and value.startswith("/")
+    return not isinstance(value, (dict, list))
+
+
 class _Refused(Exception):
     """An expression that Hydra meets and cannot resolve."""
 
@@ -338,7 +345,7 @@ def place_of_argument(run: Run, override: Override, key: Key = ()) -> Setting:
     path = ".".join(key)
     for layer in run.settings.layers:
         if layer.origin is Origin.OVERRIDE:
-            item = walk(layer.root, key)
+            item = whole(layer.document, override) if override.op == "delete" else walk(layer.root, key)
             if item is not None:
                 return Setting(path, item.plain, Origin.OVERRIDE, item, layer.document)
     return Setting(path, override.value, Origin.OVERRIDE)
