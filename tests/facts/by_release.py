@@ -10,21 +10,26 @@ shows on the pages of the releases it concerns. They are in ``tests/data/facts``
 from __future__ import annotations
 
 import difflib
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from mbpack.facts import (
+    activations,
     artifacts,
     attention,
     commands,
+    expert_settings,
     families,
     hard_blocks,
     hybrid_patterns,
+    inference,
     keys,
     launchers,
     migration,
     modes,
+    offloading,
     pitfalls,
     recipes,
     recomputation,
@@ -44,6 +49,9 @@ _TARGETS = (
     *("megatron.core._private", "torch.hub.load", "nemo.x", "nvidia.x", "numpy.array", "transformers.AutoConfig"),
 )
 
+
+_MODULES = (activations, expert_settings, inference, launchers, offloading)
+_PEFT = ("nemotron_omni_", "qwen35_vl_", "llama3_8b_")
 
 #: The pages: one for each release, and one of what holds for all.
 EVERY = "every"
@@ -77,6 +85,18 @@ def _topics(release: Release) -> Iterator[tuple[str, list[str]]]:
     yield "support", list(_support(release))
     yield "step", list(_steps(release))
     yield "test", list(_tests(release))
+    yield "answer", list(_answers(release))
+    yield "adapter", [f"{start} {'any' if launchers.takes_scheme(release, start + 'peft') else 'LoRA'}" for start in _PEFT]
+
+
+def _answers(release: Release) -> Iterator[str]:
+    """What the functions say that take nothing but a release."""
+    for module in _MODULES:
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ == module.__name__ and list(inspect.signature(function).parameters) == ["release"]:
+                found = function(release)
+                held = sorted(found) if isinstance(found, (set, frozenset, dict)) else found
+                yield f"{module.__name__.rpartition('.')[2]}.{name}: {held if isinstance(held, str) else ' '.join(map(str, held))}"
 
 
 def _options(release: Release) -> Iterator[str]:

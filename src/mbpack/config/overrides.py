@@ -187,7 +187,8 @@ def whole(document: Document, override: Override) -> Item | None:
     if line >= len(lines) or lines[line] != override.text:
         return None  # a script
     start = sum(len(text) + 1 for text in lines[:line])
-    return Item(override.value, Span(line + 1, 1, line + 1, length + 1, start, start + length))
+    span = Span(line + 1, 1, line + 1, length + 1, start, start + length)
+    return Item(_items(override.value, span), span)
 
 
 def _place(root: Item, override: Override, line: int, start: int) -> Iterator[tuple[str, ...]]:

@@ -47,7 +47,7 @@ def held(run: Run, path: str) -> Any:
             return plain.get(name, ABSENT)
     if not owner:
         field = settings.schema.sections.get(path)
-        if field is not None and field.default is NO_DEFAULT and settings.base_known:
+        if field is not None and field.default is NO_DEFAULT:
             return OBJECT  # every recipe gives the sections that have no default
     else:
         owner = path.rpartition(".")[0]

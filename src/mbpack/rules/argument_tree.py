@@ -39,9 +39,8 @@ class Place(NamedTuple):
 
     kind   "exists", with its `value` (OBJECT for a mapping, UNTOLD where nobody says), or why there is nothing: "missing" (no such
            field), "new" (the object has the field, the tree lacks it), "free" (not in a free mapping), "apart" (a function or an
-           adapter of the recipe), "beyond" (no position in a list), "null", "leaf" or "covered" (the owner is null, a single
-           value, or one over an object).
-    owner  for the last three, and for a position in a list: the key that is no mapping.
+           adapter of the recipe), "beyond" (no position in a list), "null" or "leaf" (the owner is null or another single value).
+    owner  for the last two, and for a position in a list: the key that is no mapping.
     """
 
     kind: str
@@ -219,7 +218,7 @@ class _Tree:
         said = branch.children.get(key[-1], _UNSAID) if branch is not None else _UNSAID
         if said is _GONE:
             return self._lost(key)
-        if isinstance(said, _Branch):
+        if branch is not None and isinstance(said, _Branch):
             self._settle(said, branch, key)
             return Place("exists", OBJECT, branch=said)
         if said is not _UNSAID and said is not MISSING:
@@ -229,11 +228,11 @@ class _Tree:
         below = self._below(key)
         return Place("exists", MISSING) if said is MISSING and below.kind != "exists" else below
 
-    def _settle(self, branch: _Branch, owner: _Branch | None, key: Key) -> None:
+    def _settle(self, branch: _Branch, owner: _Branch, key: Key) -> None:
         """Whether a mapping builds on one of the recipe's; a mapping over anything else has its own keys and no others."""
         if branch.anew or not told(self.run):
             return
-        below = Place("missing") if owner is not None and owner.anew else self._below(key)
+        below = Place("missing") if owner.anew else self._below(key)
         value = below.value
         branch.anew = below.kind != "exists" or not (value is OBJECT or value is UNTOLD or isinstance(value, Mapping))
 
@@ -250,7 +249,7 @@ class _Tree:
         if isinstance(value, list):
             at = int(key[-1]) if key[-1].isdecimal() else len(value)
             return Place("exists" if at < len(value) else "beyond", value[at] if at < len(value) else None, owner)
-        return Place("covered" if object_class(self.run, ".".join(owner)) is not None else "leaf", owner=owner)
+        return Place("leaf", owner=owner)
 
     def _lost(self, key: Key) -> Place:
         """A key that the tree lacks because somebody deleted it or started the mapping above it anew."""

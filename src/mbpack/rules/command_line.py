@@ -66,7 +66,7 @@ class CliUnknownKey(RejectingRule):
         elif place.kind == "apart":
             if strict:
                 yield self._apart(run, entry)
-        elif place.kind in ("leaf", "covered", "null"):
+        elif place.kind in ("leaf", "null"):
             if strict and (place.kind != "null" or entry.op == "delete"):  # else cfg/cli-under-null says it
                 above = ".".join(place.owner)
                 what = "null" if place.kind == "null" else "a single value"

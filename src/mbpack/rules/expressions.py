@@ -83,7 +83,6 @@ class UnresolvedReference(RejectingRule):
     """
 
     code, slug = "CFG125", "cfg/unresolved-reference"
-    reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         for layer in reversed(run.settings.layers):
@@ -130,7 +129,6 @@ class MissingToken(RejectingRule):
     """
 
     code, slug = "CFG108", "cfg/missing-token"
-    reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         for layer in reversed(run.settings.layers):
