@@ -172,11 +172,13 @@ _VALUES = (
 
 def pairs(rng: Random) -> list[str]:
     """Arguments as people, shells and mistakes give them."""
-    found = []
+    found: list[str] = []
+    path = rng.choice(keys())
     for _ in range(rng.choice((1, 1, 2, 3, 6))):
-        key = rng.choice(("", "", "", "+", "++", "~")) + rng.choice(keys())
+        sign = rng.choice(("", "", "", "+", "++", "~"))
         value = rng.choice(_VALUES) if rng.random() < 0.5 else rng.choice(_WORDS)
-        word = f"{key}={value}"
+        word = sign + path if sign == "~" and rng.random() < 0.5 else f"{sign}{path}={value}"
+        path = _near(rng, path) if rng.random() < 0.5 else rng.choice(keys())
         if rng.random() < 0.35:
             for _ in range(rng.randint(1, 4)):
                 at = rng.randint(0, len(word))
@@ -187,6 +189,12 @@ def pairs(rng: Random) -> list[str]:
             word = "x" + word  # no walk over the whole disk
         found.append(word)
     return found
+
+
+def _near(rng: Random, path: str) -> str:
+    """The same key again, what holds it, something below it, or a key beside it."""
+    owner = path.rpartition(".")[0]
+    return rng.choice((path, path, owner or path, f"{path}.x", f"{path}.0", f"{owner}.x" if owner else "x"))
 
 
 SCRIPTS: tuple[bytes, ...] = tuple(
