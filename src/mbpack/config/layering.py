@@ -8,10 +8,10 @@ cases the recipe's value of an object's field stays, since only what the tree ho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from typing import TypeAlias
 
-from mbpack.config.answers import Layer
+from mbpack.config.answers import Layer, Origin
 from mbpack.config.document import MISSING, Item
 from mbpack.config.items import without
 
@@ -51,6 +51,18 @@ def _covered(upper: Item, lower: Sequence[Item], path: Path) -> Iterator[tuple[P
                 yield (*path, name), True
         elif below:
             yield from _covered(child, below, (*path, name))
+
+
+def is_gone(path: Path, gone: Set[Path]) -> bool:
+    """Whether the recipe's value at a path, or what holds it, is out of the merged tree; the recipe's object still has it."""
+    return bool(gone) and any(path[:depth] in gone for depth in range(1, len(path) + 1))
+
+
+def files_as_written(layers: Sequence[Layer]) -> Iterator[Layer]:
+    """The files of settled layers, which are given from the top, lowest first and uncut: they are merged before any argument."""
+    for layer in reversed(layers):
+        if layer.origin is Origin.FILE and layer.document.root is not None:
+            yield layer._replace(root=layer.document.root)
 
 
 def are_positions(mapping: Collection[object]) -> bool:

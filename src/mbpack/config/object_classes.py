@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from mbpack.config.answers import Layer
 from mbpack.config.document import MISSING, Item
+from mbpack.config.layering import is_gone
 from mbpack.facts.classes import DatasetKind, dataset_kind
 from mbpack.facts.keys import SPECS, SPECS_CLASS
 from mbpack.facts.recipes import Recipe
@@ -72,18 +73,16 @@ class ObjectClasses:
         """
         if self.complete or self.recipe is None or parts != ("dataset",):
             return True
-        if cls == self.recipe.dataset_class and not self.gone:
+        same = cls == self.recipe.dataset_class
+        if same and not self.gone:
             return True
         base = self.schema.fields(self.recipe.dataset_class or "") or {}
-        if cls != self.recipe.dataset_class and base and dataset_kind(cls) is DatasetKind.PRETRAIN:
+        if not same and base and dataset_kind(cls) is DatasetKind.PRETRAIN:
             return False
         for name, field in (self.schema.fields(cls) or {}).items():
-            if (
-                field.default is NO_DEFAULT
-                and field.init
-                and (name not in base or not self.gone.isdisjoint({parts, (*parts, name)}))
-            ):
-                if not any(walk(layer.root, (*parts, name)) for layer in self.layers):
+            path, required = (*parts, name), field.default is NO_DEFAULT and field.init
+            if required and (name not in base or is_gone(path, self.gone)):
+                if not any(walk(layer.root, path) for layer in self.layers):
                     return False
         return True
 

@@ -177,7 +177,7 @@ def as_document(parsed: Iterable[Override | OverrideProblem], path: str | None =
             root = without(root, override.key)
             deleted.append(override.key)
         else:
-            deleted.extend(_place(root, override, number, start))
+            _place(root, override, number, start, deleted)
     return Document(path, text, root, deleted=tuple(deleted))
 
 
@@ -191,8 +191,8 @@ def whole(document: Document, override: Override) -> Item | None:
     return Item(_items(override.value, span), span)
 
 
-def _place(root: Item, override: Override, line: int, start: int) -> Iterator[tuple[str, ...]]:
-    """Write an argument into the mapping; gives the keys at which a mapping takes the place of what an argument before set."""
+def _place(root: Item, override: Override, line: int, start: int, lost: list[tuple[str, ...]]) -> None:
+    """Write an argument into the mapping; ``lost`` takes the keys at which a mapping replaces what an argument before set."""
 
     def span(first: int, last: int) -> Span:
         return Span(line, first + 1, line, last + 1, start + first, start + last)
@@ -204,7 +204,7 @@ def _place(root: Item, override: Override, line: int, start: int) -> Iterator[tu
         child = item.value.get(name)
         if child is None or not isinstance(child.value, dict):
             if child is not None:
-                yield override.key[:depth]
+                lost.append(override.key[:depth])
             child = Item({}, span(0, len(override.text)), key)
             item.value[name] = child
         item = child
@@ -212,10 +212,10 @@ def _place(root: Item, override: Override, line: int, start: int) -> Iterator[tu
     written.quoted = isinstance(override.value, str) and override.text[first : first + 1] in {"'", '"'}
     old = item.value.get(override.key[-1])
     if old is not None and isinstance(old.value, dict) and isinstance(written.value, dict):
-        yield from _merge(old, written, override.key)
+        _merge(old, written, override.key, lost)
     else:
         if old is not None and isinstance(written.value, dict):
-            yield override.key
+            lost.append(override.key)
         item.value[override.key[-1]] = written
 
 
@@ -235,12 +235,12 @@ def _items(value: Any, span: Span) -> Any:
     return value
 
 
-def _merge(old: Item, new: Item, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _merge(old: Item, new: Item, path: tuple[str, ...], lost: list[tuple[str, ...]]) -> None:
     for key, child in new.value.items():
         before = old.value.get(key)
         if before is not None and isinstance(before.value, dict) and isinstance(child.value, dict):
-            yield from _merge(before, child, (*path, str(key)))
+            _merge(before, child, (*path, str(key)), lost)
         else:
             if before is not None and isinstance(child.value, dict):
-                yield (*path, str(key))
+                lost.append((*path, str(key)))
             old.value[key] = child

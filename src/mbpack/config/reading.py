@@ -8,7 +8,7 @@ from typing import Any
 from mbpack.config.context import Context
 from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.overrides import Override, OverrideProblem
-from mbpack.config.settings import ABSENT, Setting, Settings, Unknown, WrongKind
+from mbpack.config.settings import ABSENT, Object, Setting, Settings, Unknown, WrongKind
 from mbpack.facts.releases import R06, Release
 
 _LARGEST = 1e18  #: no size, count or rate comes near; beyond it a number is no quantity (infinity and NaN neither)
@@ -63,6 +63,16 @@ class Reading:
         if value.__class__ is float and abs(value) < _LARGEST:
             return value
         raise WrongKind(setting)
+
+    def check_factor(self, key: str) -> None:
+        """For a value that upstream only multiplies: text and lists can be multiplied by a whole number, a mapping cannot.
+
+        Raises:
+            WrongKind: the value is a mapping.
+        """
+        setting = self.settings.find(key)
+        if isinstance(setting.value, Object):
+            raise WrongKind(setting)
 
     def flag(self, key: str) -> bool:
         """Whether upstream's ``if value`` holds: any non-empty text is true, also "false"."""

@@ -20,7 +20,7 @@ from typing import Any
 from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
-from mbpack.config.layering import are_positions, settle
+from mbpack.config.layering import are_positions, is_gone, settle
 from mbpack.config.object_classes import ObjectClasses, walk
 from mbpack.facts.keys import ADAPTER, KEYWORD_ALIASES, SPECS, paths
 from mbpack.facts.recipes import Recipe
@@ -284,7 +284,7 @@ class Settings:
             item = walk(layer.root, parts)
             if item is not None and (item.value is not MISSING or self.complete):
                 return item.plain if item.value.__class__ in (dict, list) else item.value
-        if self._is_gone(parts) or (parts[:-1] == ("dataset",) and self._is_keyword(parts[-1])):
+        if is_gone(parts, self._gone) or (parts[:-1] == ("dataset",) and self._is_keyword(parts[-1])):
             raise KeyError(path)
         value = self._fallback(path, parts, path).value
         if value is ABSENT:
@@ -314,17 +314,13 @@ class Settings:
                     return Setting(written, entries[parts[-1]], Origin.RECIPE)
         return self._default(key, parts)
 
-    def _is_gone(self, parts: tuple[str, ...]) -> bool:
-        """Whether the recipe's value is out of the merged tree; the recipe's object still holds it."""
-        return any(parts[:depth] in self._gone for depth in range(1, len(parts) + 1)) if self._gone else False
-
     def _starts_anew(self, parts: tuple[str, ...]) -> bool:
         """Whether the merged tree has a mapping that does not build on the recipe's."""
-        return self._is_gone(parts) and any(walk(layer.root, parts) for layer in self.layers)
+        return is_gone(parts, self._gone) and any(walk(layer.root, parts) for layer in self.layers)
 
     def _dropped(self, parts: tuple[str, ...]) -> bool:
         """Whether the recipe's value is lost on the way into an object that is made anew: gone, or a field only of the former class."""
-        if self._is_gone(parts) and self.classes.remade(parts[:-1]):
+        if is_gone(parts, self._gone) and self.classes.remade(parts[:-1]):
             return True
         return parts[0] == "dataset" and self._new_dataset and self._is_foreign(parts)
 

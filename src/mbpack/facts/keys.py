@@ -56,6 +56,10 @@ VPP = "model.virtual_pipeline_model_parallel_size"
 
 LAYERS = "model.num_layers"
 
+#: How long to train: one of three; and the warm-up as a share of that.
+ITERS, SAMPLES, EPOCHS = "train.train_iters", "train.train_samples", "train.num_epochs"
+WARM_UP_FRACTION = "scheduler.lr_warmup_fraction"
+
 #: The section of the adapter.
 ADAPTER = "peft"
 

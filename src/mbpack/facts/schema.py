@@ -41,6 +41,15 @@ class Opaque(NamedTuple):
 
     text: str
 
+    @property
+    def kind(self) -> str:
+        """The first word: "object", "callable", "enum" ..."""
+        return self.text.strip("<>").partition(" ")[0]
+
+
+#: A path of the machine that the facts were harvested on.
+ABSOLUTE_PATH = Opaque("<absolute path>")
+
 
 class Field(NamedTuple):
     """A configuration field: its type as text, its default (or NO_DEFAULT), and whether the constructor takes it."""

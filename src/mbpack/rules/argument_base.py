@@ -68,9 +68,7 @@ def _from_card(run: Run, name: str) -> bool:
 
 
 def _shown(value: Any) -> Any:
-    is_object = (
-        value.text.startswith("<object ") if isinstance(value, Opaque) else isinstance(value, Mapping) and "_target_" in value
-    )
+    is_object = value.kind == "object" if isinstance(value, Opaque) else isinstance(value, Mapping) and "_target_" in value
     return OBJECT if is_object else value
 
 
@@ -95,7 +93,7 @@ def is_apart(run: Run, path: str) -> bool:
     if path == ADAPTER:
         return run.settings.recipe.holds(ADAPTER)
     value = held(run, path)
-    return isinstance(value, Opaque) and value.text.startswith("<callable ") and not replaceable(run.release, value.text)
+    return isinstance(value, Opaque) and value.kind == "callable" and not replaceable(run.release, value.text)
 
 
 def _canonical(run: Run, path: str) -> str:

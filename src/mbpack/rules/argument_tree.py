@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
+from mbpack.config.layering import files_as_written
 from mbpack.config.overrides import Override, whole
 from mbpack.config.run import Run
 from mbpack.config.settings import ABSENT, Origin, Setting, Unknown, walk
-from mbpack.facts.schema import Opaque
+from mbpack.facts.schema import ABSOLUTE_PATH, Opaque
 from mbpack.rules.argument_base import FREE, OBJECT, UNTOLD, held, is_apart, object_class, told
 
 Key: TypeAlias = tuple[str, ...]
@@ -74,9 +75,10 @@ def judged(run: Run) -> list[Judged]:
 
 def _judge(run: Run) -> Iterator[Judged]:
     overrides = [entry for entry in run.overrides if isinstance(entry, Override)]
-    tree = _Tree(run) if overrides else None
+    if not overrides:
+        return
+    tree = _Tree(run)
     for override in overrides:
-        assert tree is not None
         judgement = tree.judge(override)
         yield judgement
         if override.op != "set" or judgement.place is None or judgement.place.kind == "exists":
@@ -87,9 +89,8 @@ class _Tree:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.root = _Branch()
-        for layer in reversed(run.settings.layers):
-            if layer.origin is Origin.FILE and layer.document.root is not None:
-                self._merge(self.root, layer.document.root.value)
+        for layer in files_as_written(run.settings.layers):
+            self._merge(self.root, layer.root.value)
 
     @property
     def _recipe_needed(self) -> tuple[str, ...]:
@@ -100,29 +101,30 @@ class _Tree:
     def judge(self, override: Override) -> Judged:
         try:
             place = self.place(override.key)
-            if place.kind != "exists":
-                return Judged(override, place)
-            if override.op == "delete" and place.owner:
-                return Judged(
-                    override, place, fault=f"{'.'.join(place.owner)} is a list, of which no single element can be deleted"
-                )
-            if override.op == "delete":
-                return Judged(override, place, fault=self._undeletable(override, place))
-            if (
-                override.op == "add"
-                and not isinstance(override.value, (dict, list))
-                and self._selected(override, place) is not None
-            ):
-                return Judged(override, place, fault=f"+{'.'.join(override.key)} adds a key that exists already")
-            clashes = tuple(self._clashes(override.key, place, override.value))
-            return Judged(override, place, lacking=tuple(self._lacking(override.key, place, override.value)), clashes=clashes)
-        except _Refused as refused:
-            return Judged(override, place, fault=str(refused))
+            fault = self._fault(override, place) if place.kind == "exists" else ""
+            if place.kind != "exists" or fault or override.op == "delete":
+                return Judged(override, place, fault=fault)
+            lacking = tuple(self._lacking(override.key, place, override.value))
+            return Judged(override, place, lacking=lacking, clashes=tuple(self._clashes(override.key, place, override.value)))
         except Unknown as unknown:
             return Judged(override, None, unknown)
 
+    def _fault(self, override: Override, place: Place) -> str:
+        """Why an argument is refused although its key exists, "" where it is not."""
+        try:
+            if override.op == "delete":
+                return self._undeletable(override, place)
+            plain = override.op == "add" and not isinstance(override.value, (dict, list))
+            if plain and self._selected(override, place) is not None:
+                return f"+{'.'.join(override.key)} adds a key that exists already"
+        except _Refused as refused:
+            return str(refused)
+        return ""
+
     def _undeletable(self, override: Override, place: Place) -> str:
-        """Why a key that exists cannot be deleted: it holds null, or not the value that the argument names."""
+        """Why a key that exists cannot be deleted: it is in a list, holds null, or not the value that the argument names."""
+        if place.owner:
+            return f"{'.'.join(place.owner)} is a list, of which no single element can be deleted"
         path, value = ".".join(override.key), self._selected(override, place)
         if value is None:
             return f"{path} is null: there is nothing to delete, and the override is refused"
@@ -329,7 +331,7 @@ class _Tree:
 
 def _may_be(described: Opaque, value: Any) -> bool:
     """Whether a value that is only described can be equal to another one."""
-    if described.text == "<absolute path>":
+    if described == ABSOLUTE_PATH:
         return isinstance(value, str) and value.startswith("/")
     return not isinstance(value, (dict, list))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mbpack.config.run import COLLATING, Run
 from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.classes import DatasetKind
-from mbpack.facts.keys import COPY, CP, EP, ETP, LAYERS, SPECS
+from mbpack.facts.keys import COPY, CP, EP, ETP, ITERS, LAYERS, SAMPLES, SPECS, WARM_UP_FRACTION
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 from mbpack.rules.lookup import VARIANT
@@ -18,7 +18,6 @@ SHARED_WEIGHTS = tuple(
 )
 EVAL_MBS = "validation.eval_micro_batch_size"
 MBS, GBS = "train.micro_batch_size", "train.global_batch_size"
-ITERS, SAMPLES = "train.train_iters", "train.train_samples"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
 SEQ, LOADER = "dataset.seq_length", "dataset.micro_batch_size"
 #: Sizes that gated-delta-net layers must have.
@@ -91,9 +90,9 @@ class NullNumber(RejectingRule):
             yield LAYERS, ""
         if run.maybe(VARIANT) == GATED_DELTA_NET:
             yield from ((key, "gdn/packed") for key in LINEAR)
-        if run.maybe(ITERS) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
+        if run.maybe(ITERS) is not None and run.maybe(WARM_UP_FRACTION) is None:
             yield WARM_UP, "sched/steps"
-        if run.maybe(SAMPLES) is not None and run.maybe("scheduler.lr_warmup_fraction") is None:
+        if run.maybe(SAMPLES) is not None and run.maybe(WARM_UP_FRACTION) is None:
             yield "scheduler.lr_warmup_samples", "sched/steps"
         if run.maybe(ITERS) is not None and run.release < R05:
             yield GBS, "sched/steps"

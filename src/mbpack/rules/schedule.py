@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Object, WrongKind
 from mbpack.facts.classes import DatasetKind
+from mbpack.facts.keys import EPOCHS, ITERS, SAMPLES, WARM_UP_FRACTION
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
-ITERS, SAMPLES, EPOCHS = "train.train_iters", "train.train_samples", "train.num_epochs"
-FRACTION, WSD = "scheduler.lr_warmup_fraction", "scheduler.lr_wsd_decay_iters"
+WSD = "scheduler.lr_wsd_decay_iters"
 GBS = "train.global_batch_size"
 
 
@@ -268,16 +267,16 @@ class Steps(RejectingRule):
                 station,
                 tuple((name, 0 if "warmup" in name else None) for name in (by_iters if run.is_set(SAMPLES) else by_samples)),
             )
-        if run.is_set(FRACTION):
+        if run.is_set(WARM_UP_FRACTION):
             counted = [k for k in ("lr_warmup_iters", "lr_warmup_samples") if run.value(f"scheduler.{k}", 0) != 0]
             if counted:
                 yield self._refuse(
                     run,
-                    FRACTION,
+                    WARM_UP_FRACTION,
                     f"lr_warmup_fraction and {words(counted)} both set the warm-up",
                     f"{counted[0]}: 0, or no lr_warmup_fraction",
                     station,
-                    tuple((name, 0) for name in counted) if run.wrote(FRACTION) else (),
+                    tuple((name, 0) for name in counted) if run.wrote(WARM_UP_FRACTION) else (),
                 )
 
     def _by_samples(self, run: Run) -> Iterator[Finding]:
@@ -325,7 +324,7 @@ class Steps(RejectingRule):
     @staticmethod
     def _warm_up(run: Run, counted: str) -> None:
         """The warm-up is compared with the decay: text in its place stops the start-up there."""
-        if run.number(FRACTION) is None:
+        if run.number(WARM_UP_FRACTION) is None:
             run.number(counted, 0)
 
     @staticmethod
@@ -383,8 +382,7 @@ class Steps(RejectingRule):
             )
             return
         for key in (ITERS, WSD):
-            if isinstance(run.value(key), Object):
-                raise WrongKind(run.setting(key))  # multiplied; text and lists can be
+            run.check_factor(key)
         self._warm_up(run, "scheduler.lr_warmup_iters")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.facts.keys import EPOCHS, SAMPLES
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
 
 RAMP = "train.rampup_batch_size"
-SAMPLES, EPOCHS = "train.train_samples", "train.num_epochs"
 OVERRIDE, USE = "scheduler.override_opt_param_scheduler", "scheduler.use_checkpoint_opt_param_scheduler"
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.document import Interpolation, Item
+from mbpack.config.layering import files_as_written
 from mbpack.config.run import Run
-from mbpack.config.settings import Layer, Origin, Setting
+from mbpack.config.settings import Layer, Setting
 from mbpack.facts.keys import ADAPTER, SPECS, path_in
 from mbpack.facts.sections import stops_at
 from mbpack.rules.argument_tree import Judged, judged, place_of_argument
@@ -114,11 +115,8 @@ class ListOverDict(RejectingRule):
         for argument in judged(run):
             for key in argument.clashes:
                 yield self._clash(run, argument, key)
-        for layer in reversed(run.settings.layers):
-            root = layer.document.root  # as it is written: what arguments write over is merged before them
-            if layer.origin is not Origin.FILE or root is None:
-                continue
-            for name, item in root.value.items():
+        for layer in files_as_written(run.settings.layers):
+            for name, item in layer.root.value.items():
                 if name not in run.settings.schema.sections:
                     continue
                 if isinstance(item.value, list):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Object, WrongKind
 from mbpack.facts.keys import ETP, TP
 from mbpack.facts.releases import NIGHTLY, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to
@@ -41,8 +40,7 @@ class WeightShards(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         for key in (ETP, *(size for size, shards in SHARED_WEIGHTS if not run.is_set(shards))):
-            if isinstance(run.value(key), Object):  # multiplied with another size; text and lists can be
-                raise WrongKind(run.setting(key))
+            run.check_factor(key)
         for key, of in ((SHARDS, TP), (EXPERT_SHARDS, ETP)):
             shards = run.number(key)
             if shards is None:
