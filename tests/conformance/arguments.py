@@ -30,7 +30,7 @@ def argument_rows(release: str, recipes: dict[str, Any], count: int, seed: int) 
         fields = [(path, kind) for path, _, kind in places(known, tree, classes)]
         row = {key: base[key] for key in ("gpus", "recipe", "launcher")}
         text = base["yaml"] if rng.random() < 0.7 else ""
-        arguments = _arguments(rng, fields, list(_written(tree)) if text else [])
+        arguments = _arguments(rng, fields, list(_in_file(tree)) if text else [])
         yield {"id": f"{release}-a{seed}-{number:05}", "release": release, **row, "yaml": text, "overrides": arguments}
 
 
@@ -78,9 +78,9 @@ def _argument(rng: random.Random, path: tuple[str, ...], kind: str) -> str:
     return f"{sign.rstrip('=')}{key}={written(value)}"
 
 
-def _written(tree: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[Place]:
+def _in_file(tree: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[Place]:
     for key, value in tree.items():
         if isinstance(key, str) and not ".".join((*path, key)).endswith(LEFT_OUT):
             yield (*path, key), "dict" if isinstance(value, dict) else "list" if isinstance(value, list) else "int"
             if isinstance(value, dict):
-                yield from _written(value, (*path, key))
+                yield from _in_file(value, (*path, key))

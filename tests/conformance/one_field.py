@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import json
 import random
 import re
 from collections.abc import Collection, Iterator
@@ -85,11 +86,7 @@ def written(value: Any) -> str:
         return "{" + ",".join(f"{key}:{written(child)}" for key, child in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(written, value)) + "]"
-    if isinstance(value, str):
-        return f"'{value}'"
-    return (
-        str(value) if value is not None and value.__class__ is not bool else {None: "null", True: "true", False: "false"}[value]
-    )
+    return json.dumps(value)
 
 
 def recorded(path: Path, names: Collection[str] | None = None) -> list[Row]:
@@ -170,6 +167,7 @@ def _fields(known: Schema, path: Key, held: dict[str, Any], cls: str | None) -> 
 
 
 def odd(kind: str) -> tuple[Any, ...]:
+    """The values that a field of a type gets."""
     named = set(re.findall(r"[a-z]+", kind.lower()))
-    odd = [value for name, values in ODD.items() if name in named for value in values] or OTHERS
-    return (None, *{repr(value): value for value in (*odd, *COLLECTIONS)}.values())
+    fitting = [value for name, values in ODD.items() if name in named for value in values] or OTHERS
+    return (None, *{repr(value): value for value in (*fitting, *COLLECTIONS)}.values())

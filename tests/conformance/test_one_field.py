@@ -24,6 +24,13 @@ BASE: Row = {
 }
 
 
+class Every(dict[str, Any]):
+    """A list of recipes that has every name."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return {"model_class": "GPTModelProvider", "dataset_class": "GPTSFTDatasetConfig", "peft": None}
+
+
 def test_no_change_comes_twice_before_all_have_come_once() -> None:
     rows = list(one_field_rows("0.6", 3000, seed=1))
     on_model = [tuple(row["changed"]) for row in rows if row["changed"][0].startswith(("model.", "train."))]
@@ -43,23 +50,11 @@ def test_a_row_is_its_base_with_one_change() -> None:
 
 
 def test_a_file_on_a_recipe_has_one_change() -> None:
-    values = {"model_class": "GPTModelProvider", "dataset_class": "GPTSFTDatasetConfig", "peft": None}
-
-    class Every(dict[str, Any]):
-        def get(self, name: str, default: Any = None) -> Any:
-            return values
-
     row = next(iter(one_field_overrides("0.6", Every(), 1, seed=1)))
     assert {"recipe", "yaml", "launcher", "gpus", "changed"} <= set(row)
 
 
 def test_arguments_on_recorded_files() -> None:
-    values = {"model_class": "GPTModelProvider", "dataset_class": "GPTSFTDatasetConfig", "peft": None}
-
-    class Every(dict[str, Any]):
-        def get(self, name: str, default: Any = None) -> Any:
-            return values
-
     rows = list(argument_rows("0.6", Every(), 200, seed=1))
     texts = [text for row in rows for text in row["overrides"]]
     assert {len(row["overrides"]) for row in rows} == {1, 2, 3}

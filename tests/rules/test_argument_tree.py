@@ -18,6 +18,7 @@ from mbpack.config.overrides import parse_overrides
 from mbpack.config.run import Run
 from mbpack.rules.argument_tree import judged
 from tests.config.config_oracle import examples
+from tests.conformance.one_field import written
 
 #: No section of any release: nothing lies below what the file writes.
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -28,16 +29,10 @@ TREES = st.dictionaries(
 KEYS = st.lists(NAMES, min_size=1, max_size=3).map(".".join)
 
 
-def _written(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{name}:{_written(child)}" for name, child in value.items()) + "}"
-    return str(value).replace("None", "null").replace(" ", "")
-
-
 ARGUMENTS = st.one_of(
-    st.builds("{}{}={}".format, st.sampled_from(["", "+", "++"]), KEYS, st.one_of(LEAVES, TREES).map(_written)),
+    st.builds("{}{}={}".format, st.sampled_from(["", "+", "++"]), KEYS, st.one_of(LEAVES, TREES).map(written)),
     st.builds("~{}".format, KEYS),
-    st.builds("~{}={}".format, KEYS, LEAVES.map(_written)),
+    st.builds("~{}={}".format, KEYS, LEAVES.map(written)),
 )
 
 
