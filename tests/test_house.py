@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,20 @@ def test_imports_run_one_way(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
 def test_modules_stay_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 430
+
+
+def test_topic_folders_of_the_rules_form_no_circle() -> None:
+    rooms = sorted(path.name for path in (SRC / "rules").iterdir() if (path / "__init__.py").exists())
+    uses = {
+        room: {
+            parts[2]
+            for path in (SRC / "rules" / room).glob("*.py")
+            for parts in [name.split(".") for name in _imports(path)]
+            if parts[:2] == ["mbpack", "rules"] and len(parts) > 2 and parts[2] in rooms and parts[2] != room
+        }
+        for room in rooms
+    }
+    list(TopologicalSorter(uses).static_order())  # raises CycleError, naming the circle
 
 
 def test_doctor_imports_nothing_heavy(tmp_path: Path) -> None:

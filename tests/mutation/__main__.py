@@ -1,7 +1,7 @@
 """Mutation testing of mbpack's facts and rules.
 
     python -m tests.mutation --sample 600 --seed 1        a stratified sample of all mutants
-    python -m tests.mutation --module rules/batch         every mutant of a module (may be repeated)
+    python -m tests.mutation --module rules/packing/batch         every mutant of a module (may be repeated)
     python -m tests.mutation --again mutation.json        the survivors of an earlier run once more
     ... --write mutation.json                             keep the answers
 

@@ -1,6 +1,6 @@
 """Look for the neighbours of examples that tell a mutant of a rule from the original, and put them on record.
 
-    python -m tests.mutation.hunt --module rules/topology          what would be added, and what no neighbour tells apart
+    python -m tests.mutation.hunt --module rules/parallel/topology          what would be added, and what no neighbour tells apart
     python -m tests.mutation.hunt --add                            all modules of rules; adds to tests/data/neighbours
 
 A mutant that an answer on record already tells apart is left alone. For the others the examples of the rules concerned are
@@ -52,12 +52,14 @@ class Neighbour(NamedTuple):
 
 def rules_of(module: str) -> list[Rule]:
     """The rules that a module holds, or whose modules import from it."""
-    name = module.partition("/")[2]
+    name = module.partition("/")[2].replace("/", ".")
     own = [rule for rule in ALL_RULES if type(rule).__module__ == f"mbpack.rules.{name}"]
     if own:
         return own
     importing = {
-        p.stem for p in (SOURCES / "rules").glob("*.py") if re.search(rf"^from mbpack\.rules\.{name} import", p.read_text(), re.M)
+        p.stem
+        for p in (SOURCES / "rules").rglob("*.py")
+        if re.search(rf"^from mbpack\.rules\.{name} import", p.read_text(), re.M)
     }
     return [rule for rule in ALL_RULES if type(rule).__module__.rpartition(".")[2] in importing]
 
@@ -209,7 +211,7 @@ def add(chosen: Sequence[Neighbour]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--module", action="append", default=[], help="such as rules/topology")
+    parser.add_argument("--module", action="append", default=[], help="such as rules/parallel/topology")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--add", action="store_true", help="put the neighbours found on record")
     parser.add_argument("--untold", type=Path, help="where to list the mutants that no neighbour tells apart")

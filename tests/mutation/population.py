@@ -31,7 +31,7 @@ _Place = tuple[int, int]
 class Mutant:
     """One change of one module: the operator, which of its occurrences, and the place (line from 1, column from 0)."""
 
-    module: str  # such as "rules/batch"
+    module: str  # such as "rules/packing/batch"
     operator: str
     occurrence: int
     place: _Place
@@ -80,7 +80,7 @@ def _readable(text: str) -> str:
 
 def modules() -> list[str]:
     """The modules that are mutated."""
-    found = (path for room in ROOMS for path in sorted((SOURCES / room).glob("*.py")) if path.stem != "__init__")
+    found = (path for room in ROOMS for path in sorted((SOURCES / room).rglob("*.py")) if path.stem != "__init__")
     return [path.relative_to(SOURCES).with_suffix("").as_posix() for path in found]
 
 

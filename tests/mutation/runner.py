@@ -45,8 +45,6 @@ GRACE = 15.0
 MEMORY = 4 << 30
 #: Tests that a mutant meets, the likeliest to notice it first. More would kill a few more: the score is a lower bound.
 MOST = 900
-#: Reads every rule's class attributes, and no line of a module: coverage cannot tell that a mutant at import reaches it.
-RECORD_OF_CLASSES = "tests/rules/test_releases.py::"
 KILLED, SURVIVED, UNREACHED, TIMEOUT, CRASHED = "killed", "survived", "not reached", "timeout", "no import"
 OTHER = "needs an import"
 
@@ -308,9 +306,10 @@ def _pairs(items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.I
 
 
 def _ranked(tests: Iterable[int], scopes: list[tuple[str, int, int]], baseline: Baseline, mutant: Mutant) -> list[int]:
-    """Tests: those named after the module, of the room of facts or of class attributes, then those that reach rare lines of the scopes."""
-    room, stem = mutant.module.split("/")
-    marks = (stem, "tests/facts/") if room == "facts" else (stem, RECORD_OF_CLASSES)
+    """Tests: those named after the module or of the room of facts, then those that reach rare lines of the scopes."""
+    room, stem = mutant.module.split("/", 1)
+    stem = stem.rpartition("/")[2]
+    marks = (stem, "tests/facts/") if room == "facts" else (stem,)
     score: dict[int, float] = defaultdict(float)
     for path, first, last in scopes:
         for line, reaching in baseline.covers.get(path, {}).items():

@@ -19,7 +19,7 @@ from mbpack.config.context import Given, resolve_context
 from mbpack.config.document import parse
 from mbpack.config.overrides import parse_overrides
 from mbpack.config.settings import Unknown
-from mbpack.rules import command_line, launch_flags
+from mbpack.rules.arguments import command_line, launch_flags
 from tests.rules.neighbours import NOTHING, line
 
 FILE = Path(__file__).parents[1] / "data" / "arguments.txt"

@@ -16,7 +16,7 @@ from mbpack.config.context import Given, resolve_context
 from mbpack.config.document import parse
 from mbpack.config.overrides import parse_overrides
 from mbpack.config.run import Run
-from mbpack.rules.argument_tree import judged
+from mbpack.rules.arguments.tree import judged
 from tests.config.config_oracle import examples
 from tests.conformance.one_field import written
 

@@ -19,11 +19,13 @@ from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts.keys import path_in
 from mbpack.facts.releases import parse_version
 from mbpack.report.json import finding_data
-from mbpack.rules import loss, pack_building, pack_jobs, packed_data, packed_metadata, packed_shards, tokenisation
+from mbpack.rules.data import tokenisation
+from mbpack.rules.packing import loss
+from mbpack.rules.packs import building, jobs, metadata, paths, shards
 from tests.conftest import DATA, load_cases, slugs
 from tests.rules.found import doctor_with, evidence_of
 
-MODULES = (loss, pack_building, pack_jobs, packed_data, packed_metadata, packed_shards, tokenisation)
+MODULES = (loss, building, jobs, paths, metadata, shards, tokenisation)
 RULES = [rule for module in MODULES for rule in module.RULES]
 CASES = [
     pytest.param(case, id=f"{file.stem}:{case['name']}")

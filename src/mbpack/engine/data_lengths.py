@@ -10,7 +10,7 @@ from mbpack.config.evidence import Evidence, PlannedPacks
 from mbpack.config.in_effect import pack_size, pad_multiple, sample_limit
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
-from mbpack.rules.pack_lookup import is_chat
+from mbpack.rules.packs.lookup import is_chat
 
 
 def read_lengths(sources: Sequence[str]) -> Mapping[int, int]:

@@ -19,7 +19,7 @@ from mbpack.engine.check import Selection, check
 from mbpack.engine.result import Result
 from mbpack.facts.sections import SECTION_NAMES
 from mbpack.rules.base import Finding
-from mbpack.rules.documents import document_findings
+from mbpack.rules.files.documents import document_findings
 from mbpack.rules.internal import NOT_BRIDGE, UNUSABLE
 
 if TYPE_CHECKING:

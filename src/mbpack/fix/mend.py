@@ -21,7 +21,7 @@ from mbpack.engine.result import Result
 from mbpack.facts.releases import DEFAULT
 from mbpack.fix.state import State, apply
 from mbpack.rules.base import Edit, Finding, Fix
-from mbpack.rules.documents import DUPLICATE
+from mbpack.rules.files.documents import DUPLICATE
 
 MAX_FIXES = 200
 """Most fixes of one configuration; each is followed by a new judgement."""

@@ -23,7 +23,6 @@ VLM_KINDS = (DatasetKind.DIRECT_HF, DatasetKind.CONVERSATION, DatasetKind.ENERGO
 OVERLAP, DELAYED = "overlap_moe_expert_parallel_comm", "delay_wgrad_compute"
 VARIANT = "model.experimental_attention_variant"
 IN_BATCH = "dataset.enable_in_batch_packing"
-_SWITCHES = {GLOBAL_BATCH: "dataset.enable_global_batch_packing", ENERGON: "dataset.packing_buffer_size"}
 
 
 def step_of(run: Run) -> str:

@@ -5,25 +5,25 @@ from __future__ import annotations
 #: Modules about settings that few configurations write, each with the canonical keys that bring its findings about. Recipes and
 #: class defaults alone give none, so the module is asked, and imported, only where one of these is written.
 WATCHED: dict[str, tuple[str, ...]] = {
-    "adapters": (
+    "training.adapters": (
         "peft",
         "peft.dropout_position",
         "peft.target_modules",
         "peft.canonical_mapping",
     ),
-    "checkpoint_files": (
+    "training.checkpoint_files": (
         "checkpoint.async_strategy",
         "checkpoint.verify_integrity",
     ),
-    "inference_layers": (
+    "model.inference_layers": (
         "model.transformer_impl",
         "model.inference_fuse_tp_communication",
         "model.inference_disable_triton_nvls_kernels",
     ),
-    "modelopt": ("model.restore_modelopt_state",),
-    "paged_stash": ("model.moe_paged_stash", "model.moe_single_grouped_weight", "model.moe_single_grouped_bias"),
-    "graph_switches": ("model.enable_cuda_graph", "model.external_cuda_graph", "model.inference_cuda_graph_scope"),
-    "attention_switches": (
+    "model.modelopt": ("model.restore_modelopt_state",),
+    "model.paged_stash": ("model.moe_paged_stash", "model.moe_single_grouped_weight", "model.moe_single_grouped_bias"),
+    "graphs.switches": ("model.enable_cuda_graph", "model.external_cuda_graph", "model.inference_cuda_graph_scope"),
+    "attention.switches": (
         "model.no_rope_freq",
         "model.flash_decode",
         "model.num_layers",
@@ -32,7 +32,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.fused_single_qkv_rope",
         "model.attention_output_gate",
     ),
-    "latent_attention": (
+    "attention.latent_attention": (
         "model.multi_latent_attention",
         "model.rotary_interleaved",
         "model.attention_output_gate",
@@ -40,7 +40,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.rope_type",
         "model.cache_mla_latents",
     ),
-    "variant_fields": (
+    "attention.variant_fields": (
         "model.experimental_attention_variant",
         "model.linear_attention_freq",
         "model.dsa_kernel_backend",
@@ -48,7 +48,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.dsa_indexer_topk_freq",
         "model.dsa_indexer_skip_topk_offset",
     ),
-    "fp8_fields": (
+    "training.fp8_fields": (
         "mixed_precision",
         "model.fp8",
         "model.fp8_recipe",
@@ -60,7 +60,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.fp4_param",
         "model.fp4_quantizer_factory",
     ),
-    "bf16_layers": (
+    "training.bf16_layers": (
         "mixed_precision",
         "model.fp8",
         "model.fp8_recipe",
@@ -72,20 +72,20 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.hybrid_override_pattern",
         "model.hybrid_layer_pattern",
     ),
-    "model_bases": (
+    "model.bases": (
         "model.use_mup",
         "model.mamba_chunk_size",
         "model.hidden_size",
         "model.init_method_std",
     ),
-    "mock_vlm": (
+    "data.mock_vlm": (
         "dataset.hf_processor_path",
         "dataset.prompt",
         "dataset.image_size",
         "dataset.num_images",
         "dataset.num_base_examples",
     ),
-    "pretraining_data": (
+    "data.pretraining_data": (
         "dataset.blend",
         "dataset.blend_per_split",
         "dataset.data_path",
@@ -96,12 +96,12 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "dataset.eod_mask_loss",
         "dataset.random_seed",
     ),
-    "tokenizer_kwargs": (
+    "data.tokenizer_kwargs": (
         "tokenizer.hf_tokenizer_kwargs",
         "tokenizer.sp_tokenizer_kwargs",
     ),
-    "activation_offload": ("model.fine_grained_activation_offloading",),
-    "activations": (
+    "memory.activation_offload": ("model.fine_grained_activation_offloading",),
+    "model.activations": (
         "model.activation_func",
         "model.bias_activation_fusion",
         "model.gated_linear_unit",
@@ -112,7 +112,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.fused_residual_rmsnorm",
         "model.normalization",
     ),
-    "checkpoints": (
+    "training.checkpoints": (
         "checkpoint.ckpt_step",
         "checkpoint.load_main_params_from_ckpt",
         "checkpoint.load_optim",
@@ -124,20 +124,20 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "dist.use_gloo_process_groups",
         "dist.use_decentralized_pg",
     ),
-    "ddp_buckets": (
+    "parallel.ddp_buckets": (
         "ddp.num_buckets",
         "ddp.bucket_size",
         "ddp.param_name_patterns_for_fp32_local_accumulation",
         "ddp.grad_reduce_in_fp32",
     ),
-    "expert_overlap": (
+    "parallel.expert_overlap": (
         "comm_overlap",
         "model.overlap_moe_expert_parallel_comm",
         "model.delay_wgrad_compute",
         "model.ep_overlap_early_attn_memory_release",
         "model.overlap_dispatch_backward_with_experts_wgrad",
     ),
-    "expert_shapes": (
+    "model.expert_shapes": (
         "model.num_moe_experts",
         "model.moe_ffn_hidden_size",
         "model.moe_layer_freq",
@@ -153,7 +153,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.moe_expert_rank_capacity_factor",
         "model.use_transformer_engine_op_fuser",
     ),
-    "fsdp_limits": (
+    "parallel.fsdp_limits": (
         "dist.use_megatron_fsdp",
         "ddp.use_megatron_fsdp",
         "dist.use_torch_fsdp2",
@@ -162,7 +162,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "train.check_weight_hash_across_dp_replicas_interval",
         "env_vars.CUDA_DEVICE_MAX_CONNECTIONS",
     ),
-    "recompute_modules": (
+    "memory.recompute_modules": (
         "mixed_precision",
         "model.recompute_granularity",
         "model.recompute_modules",
@@ -175,7 +175,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.fp8",
         "model.fp8_recipe",
     ),
-    "router": (
+    "model.router": (
         "mixed_precision",
         "model.moe_router_load_balancing_type",
         "model.moe_aux_loss_coeff",
@@ -195,7 +195,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.fp8",
         "model.fp4",
     ),
-    "run_logs": (
+    "training.run_logs": (
         "logger.mlflow_experiment",
         "logger.mlflow_run_name",
         "logger.comet_project",
@@ -205,15 +205,15 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "profiling.profile_step_start",
         "profiling.profile_step_end",
     ),
-    "stragglers": ("nvrx_straggler.enabled",),
-    "weight_shards": (
+    "training.stragglers": ("nvrx_straggler.enabled",),
+    "parallel.weight_shards": (
         "model.tensor_parallel_num_weight_shards",
         "model.expert_tensor_parallel_num_weight_shards",
         "model.expert_tensor_parallel_size",
         "model.gtp_weight_remat_size",
         "model.expert_gtp_weight_remat_size",
     ),
-    "schedule_modes": (
+    "training.schedule_modes": (
         "train.rampup_batch_size",
         "train.train_samples",
         "train.num_epochs",

@@ -1,0 +1,1 @@
+"""KEY=VALUE arguments and the flags of the launcher."""

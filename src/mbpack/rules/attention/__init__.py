@@ -1,0 +1,1 @@
+"""Attention: kernels, variants, context parallelism and its communication."""

@@ -1,0 +1,1 @@
+"""Fine-tuning and pretraining data: sources, preprocessing, tokenisation."""

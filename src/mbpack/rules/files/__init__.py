@@ -1,0 +1,1 @@
+"""The file itself: its YAML, its keys, the kinds of its values, the classes it names."""

@@ -1,0 +1,1 @@
+"""Models: families, layers, experts."""

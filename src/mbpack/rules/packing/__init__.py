@@ -1,0 +1,1 @@
+"""Packed rows: batch sizes, widths, multiples, lengths, steps, loss."""

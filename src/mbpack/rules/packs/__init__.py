@@ -1,0 +1,1 @@
+"""Packed data on disk: how they are built, named, found and read."""

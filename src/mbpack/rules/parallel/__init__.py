@@ -1,0 +1,1 @@
+"""Parallel sizes, pipeline stages, sharding and what the ranks exchange."""

@@ -1,0 +1,1 @@
+"""Schedule, precision, optimizer, adapters, checkpoints, logs."""
