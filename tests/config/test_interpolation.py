@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -15,6 +16,7 @@ from omegaconf.errors import (
     InterpolationKeyError,
     InterpolationResolutionError,
     InterpolationToMissingValueError,
+    UnsupportedInterpolationType,
 )
 from omegaconf.grammar_parser import parse as omegaconf_parse
 
@@ -40,6 +42,9 @@ circle: ${other}
 other: ${circle}
 self: ${self}
 inside: {deep: "${inside}"}
+sizes: {b: 2, c: 3}
+through: ${sizes}
+holder: {known: "${word}", list: ["${sizes.b}", 7]}
 """
 
 
@@ -75,11 +80,19 @@ def omegaconf(text: str, environ: dict[str, str]) -> tuple[str, Any]:
             return "missing-reference", None
         except InterpolationToMissingValueError:
             return "missing-value", None
+        except UnsupportedInterpolationType:
+            return "resolver", None
         except InterpolationResolutionError as error:
-            return ("missing-variable" if "Environment variable" in str(error) else "unknown"), None
+            circle = "Recursive" in str(error) or "recursion" in str(error) or "parent node" in str(error)
+            missing = "Environment variable" in str(error)
+            if "Key not found" in str(error):
+                return "missing-reference", None
+            return "circle" if circle else "missing-variable" if missing else "argument", None
+        except yaml.YAMLError:
+            return "argument", None
         except RecursionError:
-            return "unknown", None
-    return "value", OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+            return "circle", None
+    return "value", OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 RESOLVED = [
@@ -148,6 +161,40 @@ RESOLVED = [
     "${VAR:default}",
     "${auto_mount:/path}",
     "${oc.env:A,B,C}",
+    "${oc.env:5}",
+    "${oc.env:}",
+    "${oc.nope:1}",
+    "${now:%Y-%m-%d}",
+    "run-${hydra:job.name}",
+    "${model[list][0]}",
+    "${model.list[3]}",
+    "${model.list[-1]}",
+    "x${model.list}",
+    "${oc.create:[1,2]}",
+    "${oc.create:{a: 1, b: 'x y'}}",
+    "${oc.create:null}",
+    "${oc.create:5}",
+    "x${oc.create:[1]}",
+    "${oc.dict.keys:inside}",
+    "${oc.dict.keys:nope}",
+    "${oc.dict.keys:word}",
+    "${oc.dict.values:sizes}",
+    "${oc.deprecated:word}",
+    "${oc.deprecated:word,'say this'}",
+    "${oc.deprecated:nope}",
+    "${oc.deprecated:word,a,b}",
+    "${oc.select:word,1,2}",
+    "${oc.select:5}",
+    "${oc.select:circle,5}",
+    "${oc.decode:'[1, 2]'}",
+    "${oc.decode:'[1'}",
+    "${oc.decode:5}",
+    "${oc.decode:null}",
+    "${oc.decode:'a b'}",
+    "${oc.decode:}",
+    "${through.b}",
+    "${through.nope}",
+    "${holder}",
     "${",
     "${}",
     "${model",
@@ -159,6 +206,7 @@ RESOLVED = [
 
 
 @pytest.mark.parametrize("text", RESOLVED)
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_a_text_stands_for(text: str) -> None:
     environ = {"SET": "given", "NUMBER": "16"}
     kind, value = omegaconf(text, environ)
@@ -173,7 +221,7 @@ def test_what_a_text_stands_for(text: str) -> None:
 def test_a_key_below_a_word_does_not_exist() -> None:
     """OmegaConf says so in other words (InterpolationResolutionError)."""
     assert resolve("${model.name.x}").kind == "missing-reference"
-    assert omegaconf("${model.name.x}", {})[0] == "unknown"
+    assert omegaconf("${model.name.x}", {})[0] == "argument"
 
 
 def test_a_reference_keeps_the_type_of_its_target() -> None:
@@ -183,7 +231,10 @@ def test_a_reference_keeps_the_type_of_its_target() -> None:
 
 def test_the_environment_may_be_unknown() -> None:
     needed = resolve("${oc.env:X}")
-    assert (needed.kind, needed.needs) == ("unknown", ("environment",))
+    assert (needed.kind, needed.needs, needed.text) == ("unknown", ("environment",), True)
+    assert resolve("/a/${oc.env:X}").text
+    assert not resolve("${oc.decode:${oc.env:X}}").text
+    assert resolve("/a/${oc.decode:${oc.env:X}}").text
     assert "X" in needed.reason
     default = resolve("${oc.env:X,8}")
     assert (default.kind, default.value, default.likely) == ("value", "8", True)
@@ -192,9 +243,9 @@ def test_the_environment_may_be_unknown() -> None:
 
 
 @pytest.mark.parametrize("text", ["${circle}", "${self}", "${inside.deep}", "${model}"])
-def test_circles_are_unknown(text: str) -> None:
+def test_circles_are_refused(text: str) -> None:
     found = resolve(text)
-    assert (found.kind, found.needs) == ("unknown", ())
+    assert (found.kind, found.needs, found.refused) == ("circle", (), True)
     assert "circle" in found.reason
 
 

@@ -32,11 +32,14 @@ ABSENT: Any = _Absent()
 
 
 class Unknown(Exception):
-    """Nobody gave this value. ``needs`` names the flags that would supply it."""
+    """Nobody gave this value. ``needs`` names the flags that would supply it.
 
-    def __init__(self, key: str, needs: tuple[str, ...] = (), reason: str = "") -> None:
+    ``text`` is the setting where it is text in any case, whatever it says: an environment variable.
+    """
+
+    def __init__(self, key: str, needs: tuple[str, ...] = (), reason: str = "", text: Setting | None = None) -> None:
         super().__init__(key)
-        self.key, self.needs, self.reason = key, needs, reason
+        self.key, self.needs, self.reason, self.text = key, needs, reason, text
 
 
 class WrongKind(Exception):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from yaml.nodes import MappingNode, ScalarNode
 
 from .composer import COLLECTION, MAX_DEPTH, TEXT, Node, TooDeep
-from .interpolation import grammar_error, is_usual
+from .interpolation_grammar import grammar_error, is_usual
 from .items import LINE_BREAK, Item, Problem, node_span
 from .merging import TooMany, duplicate_key, flatten
 from .scalars import MISSING, Interpolation, ScalarError, resolve_tagged, short_tag, shorten

@@ -1,30 +1,36 @@
-"""``${...}`` in values: whether OmegaConf accepts the writing, and what it stands for.
-
-The usual writings are parsed here. Rare ones (backslashes, lists and mappings as arguments) are left to OmegaConf's own
-grammar, whose import costs a tenth of a second.
+"""What ``${...}`` in a value stands for, as OmegaConf resolves it with the resolvers it has by itself.
 
 What a reference means is decided on the merged tree (recipe, files, overrides), as upstream's
-`OmegaConf.to_container(resolve=True)` does in `process_config_with_overrides`.
+`OmegaConf.to_container(resolve=True)` does in `process_config_with_overrides`. Upstream registers no resolver of its own in
+any release; one that a program around it registers is not known here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
+from .interpolation_grammar import (
+    MAX_NESTING,
+    MAX_ODD_CHARS,
+    SPLIT,
+    WORD,
+    Quoted,
+    Reference,
+    grammar_error,
+    is_usual,
+    parse_text,
+    primitive,
+)
 from .scalars import MISSING, Interpolation, Missing, shorten
 
-MAX_NESTING: Final = 20
-"""Deepest nesting of ``${...}`` inside ``${...}``, and longest chain of references, that is followed."""
-
-MAX_ODD_CHARS: Final = 2000
-"""Longest text handed to OmegaConf's grammar, which needs about a millisecond for a hundred characters."""
-
 Get = Callable[[str], Any]
+
+#: Kinds for which the start-up is certainly refused.
+REFUSED = frozenset({"missing-reference", "missing-value", "missing-variable", "syntax", "resolver", "circle", "argument"})
 
 
 class Resolved(Struct, frozen=True):
@@ -34,10 +40,14 @@ class Resolved(Struct, frozen=True):
             "missing-reference": it refers to a key that nobody has (upstream: InterpolationKeyError);
             "missing-value": it refers to ``???`` (upstream: InterpolationToMissingValueError);
             "missing-variable": it needs an environment variable that is not set and gives no default;
+            "resolver": it calls a resolver that OmegaConf does not have (upstream: UnsupportedInterpolationType);
+            "circle": it refers to itself, or to what holds it (upstream: InterpolationResolutionError);
+            "argument": a resolver fails on what it is given (upstream: InterpolationResolutionError);
             "syntax": OmegaConf's grammar refuses it;
             "unknown": it cannot be told here.
     reason  why it is not a value, in one line.
     needs   what would have to be known: "environment", or nothing that a flag could supply.
+    text    it is not known, and it is text in any case: an environment variable always is.
     """
 
     kind: str
@@ -45,80 +55,22 @@ class Resolved(Struct, frozen=True):
     likely: bool = False
     reason: str = ""
     needs: tuple[str, ...] = ()
+    text: bool = False
 
     @property
     def unknown(self) -> bool:
         return self.kind != "value"
 
+    @property
+    def refused(self) -> bool:
+        """Whether the tree cannot be resolved because of it."""
+        return self.kind in REFUSED
+
 
 class _Stop(Exception):
-    def __init__(self, kind: str, reason: str, needs: tuple[str, ...] = ()) -> None:
+    def __init__(self, kind: str, reason: str, needs: tuple[str, ...] = (), text: bool = False) -> None:
         super().__init__(reason)
-        self.resolved = Resolved(kind, reason=reason, needs=needs)
-
-
-class _Reference(NamedTuple):
-    """``${a.b}``: `dots` leading dots, then keys."""
-
-    dots: int
-    keys: tuple[str, ...]
-
-
-class _Call(NamedTuple):
-    """``${name:arg,...}``; each argument is a quoted text or the parts of an unquoted one."""
-
-    name: str
-    arguments: tuple[Any, ...]
-
-
-class _Quoted(NamedTuple):
-    text: str
-
-
-# Patterns are text and compiled when first used (`re` keeps them): most files hold no interpolation.
-_LITERAL: Final = r"(?:[^$]|\$(?!\{))+"
-_OPEN: Final = r"\$\{[ \t]*"
-_KEY: Final = r"[A-Za-z0-9_-]+"
-_PATH: Final = rf"(\.*)({_KEY}|\[{_KEY}\])((?:\.{_KEY}|\[{_KEY}\])*)[ \t]*\}}"
-_NAME: Final = r"([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*)[ \t]*:[ \t]*"
-_WORD: Final = r"[A-Za-z0-9_/+.%*@?|:-]+(?:[ \t]+[A-Za-z0-9_/+.%*@?|:-]+)*"
-_QUOTED: Final = r"'([^'$\\]*)'|\"([^\"$\\]*)\""
-_COMMA: Final = r"[ \t]*,[ \t]*"
-_CLOSE: Final = r"[ \t]*\}"
-_SPLIT: Final = r"[\[\].]+"
-
-_UNSIGNED: Final = r"(?:0|[1-9](?:_?[0-9])*)"
-_POINT: Final = rf"(?:{_UNSIGNED}\.|{_UNSIGNED}?\.[0-9](?:_?[0-9])*)"
-_INT: Final = rf"[+-]?{_UNSIGNED}"
-_FLOAT: Final = rf"[+-]?(?:(?:{_UNSIGNED}|{_POINT})[eE][+-]?[0-9](?:_?[0-9])*|{_POINT}|[Ii][Nn][Ff]|[Nn][Aa][Nn])"
-
-
-def _match(pattern: str, text: str, at: int) -> re.Match[str] | None:
-    return re.compile(pattern).match(text, at)
-
-
-def is_usual(text: str) -> bool:
-    """Whether a text with ``${`` is written in one of the usual ways, all of which OmegaConf accepts."""
-    return _parse(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def grammar_error(text: str) -> str | None:
-    """Why OmegaConf refuses this text (which holds ``${``) when it loads it, in one line; None if it accepts it."""
-    if is_usual(text) or len(text) > MAX_ODD_CHARS:
-        return None
-    from omegaconf.errors import GrammarParseError
-    from omegaconf.grammar_parser import SIMPLE_INTERPOLATION_PATTERN, parse
-
-    if SIMPLE_INTERPOLATION_PATTERN.match(text):  # upstream's short cut lets a few through that its grammar would not
-        return None
-    try:
-        parse(text)
-    except GrammarParseError:
-        return f"`{shorten(text)}` is not a valid interpolation: close it with `}}`, or write `\\${{` for a plain `${{`"
-    except RecursionError:
-        return "interpolations are nested too deep to be read"
-    return None
+        self.resolved = Resolved(kind, reason=reason, needs=needs, text=text)
 
 
 def resolve_interpolation(text: str, at: str, get: Get, environ: Mapping[str, str] | None) -> Resolved:
@@ -131,78 +83,6 @@ def resolve_interpolation(text: str, at: str, get: Get, environ: Mapping[str, st
     A text that is one reference takes the value and type of its target; a text around references gives a string.
     """
     return _Resolver(get, environ).resolve(text, at)
-
-
-def _parse(text: str) -> list[Any] | None:
-    """The parts of a text, or None where the writing is rare."""
-    if "\\" in text:
-        return None
-    parts: list[Any] = []
-    at = 0
-    while at < len(text):
-        literal = _match(_LITERAL, text, at)
-        if literal is not None:
-            parts.append(literal.group())
-            at = literal.end()
-            continue
-        found = _interpolation(text, at, 0)
-        if found is None:
-            return None
-        parts.append(found[0])
-        at = found[1]
-    return parts
-
-
-def _interpolation(text: str, at: int, depth: int) -> tuple[Any, int] | None:
-    opening = _match(_OPEN, text, at)
-    if opening is None or depth > MAX_NESTING:
-        return None
-    at = opening.end()
-    path = _match(_PATH, text, at)
-    if path is not None:
-        keys = tuple(key for key in re.split(_SPLIT, path[2] + path[3]) if key)
-        return _Reference(len(path[1]), keys), path.end()
-    name = _match(_NAME, text, at)
-    if name is None:
-        return None
-    return _arguments(text, name[1], name.end(), depth)
-
-
-def _arguments(text: str, name: str, at: int, depth: int) -> tuple[Any, int] | None:
-    arguments: list[Any] = []
-    closing = _match(_CLOSE, text, at)
-    while closing is None:
-        found = _argument(text, at, depth)
-        if found is None:
-            return None
-        arguments.append(found[0])
-        at = found[1]
-        closing = _match(_CLOSE, text, at)
-        if closing is None:
-            comma = _match(_COMMA, text, at)
-            if comma is None:
-                return None
-            at = comma.end()
-            if _match(_CLOSE, text, at):  # an empty last argument: rare and deprecated
-                return None
-    return _Call(name, tuple(arguments)), closing.end()
-
-
-def _argument(text: str, at: int, depth: int) -> tuple[Any, int] | None:
-    quoted = _match(_QUOTED, text, at)
-    if quoted is not None:
-        return _Quoted(quoted[1] if quoted[2] is None else quoted[2]), quoted.end()
-    parts: list[Any] = []
-    while True:
-        word = _match(_WORD, text, at)
-        if word is not None:
-            parts.append(word.group())
-            at = word.end()
-        found = _interpolation(text, at, depth + 1)
-        if found is None:
-            return (parts, at) if parts else None
-        parts.append(found[0])
-        at = found[1]
 
 
 class _Resolver:
@@ -221,92 +101,184 @@ class _Resolver:
 
     def _text(self, text: str, at: str) -> Any:
         if at in self.open:
-            raise _Stop("unknown", f"`{text}` refers to itself in a circle: {' -> '.join([*self.open, at])}")
+            raise _Stop("circle", f"`{shorten(text)}` refers to itself in a circle: {' -> '.join([*self.open, at])}")
         if len(self.open) >= MAX_NESTING:
-            raise _Stop("unknown", f"`{text}` lies at the end of a chain of more than {MAX_NESTING} references")
-        parts = _parse(text)
+            raise _Stop("unknown", f"`{shorten(text)}` lies at the end of a chain of more than {MAX_NESTING} references")
+        parts = parse_text(text)
         self.open.append(at)
         value = self._odd(text, at) if parts is None else self._parts(parts, at)
         self.open.pop()
         return value
 
     def _parts(self, parts: list[Any], at: str) -> Any:
-        values = [part if isinstance(part, str) else self._part(part, at) for part in parts]
-        if len(values) == 1:
-            return values[0]
+        if len(parts) == 1:
+            return parts[0] if isinstance(parts[0], str) else self._part(parts[0], at)
+        unknown: _Stop | None = None
+        values: list[Any] = []
+        for part in parts:
+            try:
+                values.append(part if isinstance(part, str) else self._part(part, at))
+            except _Stop as stop:
+                if stop.resolved.refused:
+                    raise
+                unknown = unknown or stop
+        if unknown is not None:
+            found = unknown.resolved
+            raise _Stop("unknown", found.reason, found.needs, text=True)
+        if any(isinstance(value, (dict, list)) and "${" in str(value) for value in values):
+            raise _Stop("unknown", "a mapping or list with expressions inside a text cannot be told here", text=True)
         for value in values:
-            if not isinstance(value, (str, int, float, bytes, type(None))):
-                raise _Stop("unknown", "a mapping or list inside a text cannot be told here")
+            if not isinstance(value, (str, int, float, bytes, type(None), dict, list)):
+                raise _Stop("unknown", "a mapping or list inside a text cannot be told here", text=True)
         return "".join(map(str, values))
 
     def _part(self, part: Any, at: str) -> Any:
-        if isinstance(part, _Reference):
+        if isinstance(part, Reference):
             return self._reference(part.dots, ".".join(part.keys), at)
-        return self._call(part.name, [self._value(argument, at) for argument in part.arguments], at)
+        return self._call(part.name, [self._argument(argument, at) for argument in part.arguments], at)
 
-    def _value(self, argument: Any, at: str) -> Any:
-        if isinstance(argument, _Quoted):
+    def _argument(self, argument: Any, at: str) -> Any:
+        if isinstance(argument, Quoted):
             return argument.text
         if len(argument) == 1 and isinstance(argument[0], str):
             return primitive(argument[0])
-        return self._parts(argument, at)
+        try:
+            return self._parts(argument, at)
+        except _Stop as stop:
+            found = stop.resolved
+            raise _Stop(found.kind, found.reason, found.needs) from None  # what the resolver makes of it need not be text
 
-    def _reference(self, dots: int, path: str, at: str) -> Any:
-        """The value at a path; one leading dot means beside the value at `at`, each further one a level up."""
+    def _reference(self, dots: int, path: str, at: str, whole: bool = True) -> Any:
+        """The value at a path; one leading dot means beside the value at `at`, each further one a level up.
+
+        `whole`: what a mapping or a list holds is resolved too.
+        """
         if dots:
             owner = at.split(".")
             if dots > len(owner):
                 raise _Stop("missing-reference", f"`{'.' * dots}{path}` leads above the top of the configuration")
             path = ".".join([*owner[: len(owner) - dots], path])
-        if at == path or at.startswith(path + "."):
-            raise _Stop("unknown", f"`{path}` refers to itself in a circle: it holds `{at}`")
-        try:
-            value = self.get(path)
-        except KeyError:
-            raise _Stop("missing-reference", f"it refers to `{path}`, which does not exist") from None
+        for inside in (at, *self.open):
+            if inside == path or inside.startswith(path + "."):
+                raise _Stop("circle", f"`{path}` refers to itself in a circle: it holds `{inside}`")
+        value = self._held(path)
         if isinstance(value, Missing) or value == "???":  # the text, where an argument set it
             raise _Stop("missing-value", f"it refers to `{path}`, which is `???` (not given)")
-        return self._text(value, path) if isinstance(value, Interpolation) else value
+        if isinstance(value, Interpolation):
+            return self._text(value, path)
+        return self._inside(value, path) if whole else value
+
+    def _held(self, path: str) -> Any:
+        """What the tree holds at a path, through mappings and lists that expressions stand for."""
+        try:
+            return self.get(path)
+        except KeyError:
+            owner, _, name = path.rpartition(".")
+        while owner:
+            try:
+                value = self.get(owner)
+            except KeyError:
+                owner, _, more = owner.rpartition(".")
+                name = f"{more}.{name}"
+                continue
+            if isinstance(value, Interpolation):
+                found = _below(self._text(value, owner), name)
+                if found is not None:
+                    return found
+            break
+        raise _Stop("missing-reference", f"it refers to `{path}`, which does not exist")
+
+    def _inside(self, value: Any, path: str) -> Any:
+        """A mapping or list of the tree with its own expressions resolved."""
+        if isinstance(value, dict):
+            return {name: self._entry(child, f"{path}.{name}") for name, child in value.items()}
+        if isinstance(value, list):
+            return [self._entry(child, f"{path}.{index}") for index, child in enumerate(value)]
+        return value
+
+    def _entry(self, child: Any, path: str) -> Any:
+        if isinstance(child, str) and "${" in child:
+            return self._text(child, path)
+        return self._inside(child, path)
 
     def _call(self, name: str, arguments: list[Any], at: str) -> Any:
-        if name == "oc.env" and 1 <= len(arguments) <= 2:
-            return self._env(*arguments)
-        if name == "oc.select" and 1 <= len(arguments) <= 2 and isinstance(arguments[0], str):
-            return self._select(at, *arguments)
-        if name == "oc.decode" and len(arguments) == 1:
-            return self._decode(arguments[0], at)
-        raise _Stop("unknown", f"what the resolver `{name}` gives is decided where the run starts")
+        known = _RESOLVERS.get(name)
+        if known is None:
+            reason = f"`{shorten(name)}` is no resolver of OmegaConf's, and Megatron-Bridge registers none"
+            raise _Stop("resolver", reason)
+        fewest, most, resolver = known
+        if not fewest <= len(arguments) <= most:
+            wanted = f"{fewest} or {most} arguments" if most > fewest else f"{fewest} argument"
+            raise _Stop("argument", f"`{name}` takes {wanted}, not {len(arguments)}")
+        return resolver(self, name, arguments, at)
 
-    def _env(self, variable: Any, *default: Any) -> str | None:
-        name = str(variable)
-        if self.environ is not None and name in self.environ:
-            return self.environ[name]
-        if not default:
+    def _env(self, name: str, arguments: list[Any], at: str) -> str | None:
+        variable = self._key(name, arguments)
+        if self.environ is not None and variable in self.environ:
+            return self.environ[variable]
+        if len(arguments) == 1:
             if self.environ is None:
-                raise _Stop("unknown", f"it takes the environment variable {name}", ("environment",))
-            raise _Stop("missing-variable", f"the environment variable {name} is not set and there is no default")
+                raise _Stop("unknown", f"it takes the environment variable {variable}", ("environment",), text=True)
+            raise _Stop("missing-variable", f"the environment variable {variable} is not set and there is no default")
         self.likely = self.likely or self.environ is None
-        return None if default[0] is None else str(default[0])
+        return None if arguments[1] is None else str(arguments[1])
 
-    def _select(self, at: str, path: str, *default: Any) -> Any:
-        dots = len(path) - len(path.lstrip("."))
+    def _select(self, name: str, arguments: list[Any], at: str) -> Any:
         try:
-            return self._reference(dots, path[dots:], at)
+            return self._key_of_tree(name, arguments, at)
         except _Stop as stop:
             if stop.resolved.kind in {"missing-reference", "missing-value"}:
-                return default[0] if default else None
+                return arguments[1] if len(arguments) > 1 else None
             raise
 
-    def _decode(self, text: Any, at: str) -> Any:
+    def _deprecated(self, name: str, arguments: list[Any], at: str) -> Any:
+        if len(arguments) > 1 and not isinstance(arguments[1], str):
+            raise _Stop("argument", f"`{name}` takes a text to say, not `{shorten(str(arguments[1]))}`")
+        return self._key_of_tree(name, arguments, at)
+
+    def _keys(self, name: str, arguments: list[Any], at: str) -> list[Any]:
+        held = self._key_of_tree(name, arguments, at, name.endswith("values"))
+        if not isinstance(held, dict):
+            if isinstance(held, (str, int, float, list, type(None))):
+                raise _Stop("argument", f"`{name}` takes the path of a mapping, which `{shorten(str(arguments[0]))}` is not")
+            raise _Stop("unknown", f"what `{shorten(str(arguments[0]))}` holds in full cannot be told here")
+        return list(held if name.endswith("keys") else held.values())
+
+    def _key_of_tree(self, name: str, arguments: list[Any], at: str, whole: bool = True) -> Any:
+        path = self._key(name, arguments)
+        dots = len(path) - len(path.lstrip("."))
+        return self._reference(dots, ".".join(key for key in re.split(SPLIT, path) if key), at, whole)
+
+    def _create(self, name: str, arguments: list[Any], at: str) -> Any:
+        made = arguments[0]
+        if made is None or isinstance(made, (dict, list)):
+            return made
+        if not isinstance(made, str):
+            raise _Stop("argument", f"`{name}` makes a list or a mapping, not one of `{shorten(str(made))}`")
+        raise _Stop("unknown", f"`{name}` of a text cannot be told here")
+
+    def _decode(self, name: str, arguments: list[Any], at: str) -> Any:
         """``oc.decode``: a string read as a value of OmegaConf's grammar."""
+        text = arguments[0]
         if text is None:
             return None
-        if not isinstance(text, str) or not re.fullmatch(_WORD, text):
-            raise _Stop("unknown", "`oc.decode` of this text cannot be told here")
-        return primitive(text)
+        if not isinstance(text, str):
+            raise _Stop("argument", f"`{name}` reads text, not `{shorten(str(text))}`")
+        if re.fullmatch(WORD, text):
+            return primitive(text)
+        return self._visited(text, at, {"parser_rule": "singleElement", "lexer_mode": "VALUE_MODE"}, "argument")
+
+    @staticmethod
+    def _key(name: str, arguments: list[Any]) -> str:
+        if not isinstance(arguments[0], str):
+            raise _Stop("argument", f"`{name}` takes a name, not `{shorten(str(arguments[0]))}`")
+        return arguments[0]
 
     def _odd(self, text: str, at: str) -> Any:
         """A rare writing, through OmegaConf's grammar."""
+        return self._visited(text, at, {}, "syntax")
+
+    def _visited(self, text: str, at: str, rule: dict[str, str], kind: str) -> Any:
         if len(text) > MAX_ODD_CHARS:
             raise _Stop("unknown", "the text is too long to be resolved here")
         from omegaconf.errors import OmegaConfBaseException
@@ -314,7 +286,7 @@ class _Resolver:
         from omegaconf.grammar_visitor import GrammarVisitor
 
         def reference(path: str, memo: Any) -> Any:
-            plain = ".".join(key for key in re.split(_SPLIT, path) if key)
+            plain = ".".join(key for key in re.split(SPLIT, path) if key)
             return self._reference(len(path) - len(path.lstrip(".")), plain, at)
 
         def call(name: str, args: tuple[Any, ...], args_str: tuple[str, ...]) -> Any:
@@ -322,21 +294,31 @@ class _Resolver:
 
         visitor = GrammarVisitor(reference, call, None)
         try:
-            return visitor.visit(parse(text))
+            return visitor.visit(parse(text, **rule))
         except (OmegaConfBaseException, RecursionError):
-            raise _Stop("syntax", grammar_error(text) or "it cannot be resolved") from None
+            raise _Stop(kind, grammar_error(text) or "it cannot be resolved") from None
 
 
-def primitive(word: str) -> Any:
-    """An unquoted argument in OmegaConf's grammar: null, booleans, integers, floats, else text."""
-    lowered = word.lower()
-    if lowered in {"true", "false"}:
-        return lowered == "true"
-    if lowered == "null":
-        return None
-    if re.fullmatch(_INT, word):
-        return int(word)
-    return float(word) if re.fullmatch(_FLOAT, word) else word
+def _below(value: Any, path: str) -> Any:
+    """What lies at a path inside a plain value; None where nothing does."""
+    for name in path.split("."):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
 
 
-__all__ = ["MISSING", "Resolved", "grammar_error", "is_usual", "resolve_interpolation"]
+_RESOLVERS: dict[str, tuple[int, int, Callable[[_Resolver, str, list[Any], str], Any]]] = {
+    "oc.env": (1, 2, _Resolver._env),
+    "oc.select": (1, 2, _Resolver._select),
+    "oc.decode": (1, 1, _Resolver._decode),
+    "oc.create": (1, 1, _Resolver._create),
+    "oc.deprecated": (1, 2, _Resolver._deprecated),
+    "oc.dict.keys": (1, 1, _Resolver._keys),
+    "oc.dict.values": (1, 1, _Resolver._keys),
+}
+
+__all__ = ["MISSING", "REFUSED", "Resolved", "grammar_error", "is_usual", "primitive", "resolve_interpolation"]

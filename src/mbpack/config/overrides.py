@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from .composer import MAX_DEPTH
 from .document import Document
-from .interpolation import grammar_error, primitive
+from .interpolation_grammar import grammar_error, primitive
 from .items import Item, Span, without
 from .scalars import Interpolation, shorten
 

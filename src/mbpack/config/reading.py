@@ -54,7 +54,12 @@ class Reading:
         Raises:
             WrongKind: the value is text, a list or a mapping, on which upstream's arithmetic raises TypeError.
         """
-        setting = self.settings.find(key)
+        try:
+            setting = self.settings.find(key)
+        except Unknown as unknown:
+            if unknown.text is not None:
+                raise WrongKind(unknown.text) from None
+            raise
         value = setting.value
         if value is ABSENT:
             return absent

@@ -15,17 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind
 from mbpack.config.document import MISSING, Interpolation, Item
-from mbpack.config.interpolation import Resolved, resolve_interpolation
 from mbpack.config.layering import are_positions, is_gone, settle
 from mbpack.config.object_classes import ObjectClasses, walk
-from mbpack.facts.keys import ADAPTER, KEYWORD_ALIASES, SPECS, paths
+from mbpack.facts.keys import ADAPTER, SPECS, paths
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import Version
 from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
+
+if TYPE_CHECKING:
+    from mbpack.config.interpolation import Resolved
 
 __all__ = ["ABSENT", "Layer", "Object", "Origin", "Setting", "Settings", "Unknown", "WrongKind", "walk"]
 
@@ -49,13 +51,13 @@ class Settings:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.version, self.schema, self.recipe, self.complete = version, schema, recipe, complete
-        settled, self._gone = settle(layers)
+        settled, self.gone = settle(layers)
         self.layers = tuple(reversed(settled))
         self.environ = environ
         self.base_known = complete or recipe is not None
         self._paths = paths(version.release)
         self._answers: dict[str, Setting | Unknown] = {}
-        self.classes = ObjectClasses(self.layers, self._gone, schema, recipe, complete, self._paths[SPECS])
+        self.classes = ObjectClasses(self.layers, self.gone, schema, recipe, complete, self._paths[SPECS])
         #: What others worked out once from these settings.
         self.memo: dict[str, Any] = {}
 
@@ -105,8 +107,12 @@ class Settings:
             if not isinstance(item.value, dict):
                 return entries
             for name, child in item.value.items():
-                if name not in entries and child.value is not MISSING:
+                if name in entries:
+                    continue
+                if child.value is not MISSING:
                     entries[name] = self._setting(f"{key}.{name}", child, layer)
+                elif self.base_known and not self.complete and not self._base_has((*parts, name)):
+                    entries[name] = Setting(f"{key}.{name}", "???", layer.origin, child, layer.document)
         if not self.base_known and not self._starts_anew(parts):
             raise Unknown(key, ("recipe",))
         for name, value in self.recipe_entries(key).items():
@@ -118,7 +124,7 @@ class Settings:
         held, parts = self.recipe.values.get(key) if self.recipe is not None else None, self._paths[key]
         if not isinstance(held, Mapping) or self._starts_anew(parts):
             return {}
-        return {name: value for name, value in held.items() if (*parts, name) not in self._gone}
+        return {name: value for name, value in held.items() if (*parts, name) not in self.gone}
 
     def class_at(self, section: str) -> str | None:
         """Short class name of the object at a canonical key (``dataset``, ``model``), None where it is not known."""
@@ -152,7 +158,7 @@ class Settings:
     def _find(self, key: str) -> Setting:
         parts = self._paths[key]
         if key == ADAPTER and self.keeps_adapter:
-            return self._fallback(key, parts, key)
+            return self.fallback(key, parts, key)
         if parts[0] == "model" and len(parts) > 1 and parts[1] != "transformer" and self._nested_model:
             return self._find_nested(key, parts)
         return self._search(key, parts)
@@ -182,11 +188,11 @@ class Settings:
             found = self._search_layers(key, path)
             if found is not None:
                 return found
-        return self._fallback(key, parts if own else inner, ".".join(inner) if not own else key)
+        return self.fallback(key, parts if own else inner, ".".join(inner) if not own else key)
 
     def _search(self, key: str, parts: tuple[str, ...]) -> Setting:
         found = self._search_layers(key, parts)
-        return found if found is not None else self._fallback(key, parts, key)
+        return found if found is not None else self.fallback(key, parts, key)
 
     def _search_layers(self, key: str, parts: tuple[str, ...]) -> Setting | None:
         for layer in self.layers:
@@ -201,7 +207,7 @@ class Settings:
                 item = child
             else:
                 if item.value is MISSING and not self.complete:
-                    if self._is_alias(parts):  # a name that is no field: nothing below it, the marker itself arrives
+                    if self._is_alias(parts) or not self._base_has(parts):  # nothing below it: the marker itself arrives
                         return Setting(".".join(parts), "???", layer.origin, item, layer.document)
                     continue  # `???` leaves what is below
                 if not self.complete and self._is_foreign(parts):
@@ -242,7 +248,7 @@ class Settings:
         elif isinstance(value, list):
             value = [self._plain(child) for child in value]
         elif isinstance(value, Interpolation):
-            value, likely = self._resolve(written, value)
+            value, likely = self._resolve(written, item, layer)
         elif value is MISSING:
             raise Unknown(written, (), "`???` holds no value")
         return Setting(written, value, layer.origin, item, layer.document, likely)
@@ -260,45 +266,32 @@ class Settings:
             return [self._plain(child) for child in value]
         return value
 
-    def resolve(self, written: str, value: Interpolation) -> Resolved:
+    def resolve(self, written: str, value: str) -> Resolved:
         """What an expression stands for at a path of this configuration.
 
         Raises:
             Unknown: it refers to a value that nobody gave.
         """
-        try:
-            return resolve_interpolation(value, written, self._raw, self.environ)
-        except RecursionError:
-            raise Unknown(written, ("value",), "the expression refers to itself") from None
+        from mbpack.config.merged_tree import MergedTree
 
-    def _resolve(self, written: str, value: Interpolation) -> tuple[Any, bool]:
-        resolved = self.resolve(written, value)
+        return MergedTree(self).resolve(written, value)
+
+    def _base_has(self, parts: tuple[str, ...]) -> bool:
+        from mbpack.config.merged_tree import MergedTree
+
+        return MergedTree(self).base_has(parts)
+
+    def _resolve(self, written: str, item: Item, layer: Layer) -> tuple[Any, bool]:
+        resolved = self.resolve(written, item.value)
         if resolved.unknown:
-            raise Unknown(written, resolved.needs or ("value",), resolved.reason)
+            text = Setting(written, "", layer.origin, item, layer.document) if resolved.text else None
+            raise Unknown(written, resolved.needs or ("value",), resolved.reason, text)
         return resolved.value, resolved.likely
-
-    def _raw(self, path: str) -> Any:
-        """What an expression sees at a path of the merged tree; KeyError where nobody has it, Unknown passes through."""
-        parts = tuple(path.split("."))
-        for layer in self.layers:
-            item = walk(layer.root, parts)
-            if item is not None and (item.value is not MISSING or self.complete):
-                return item.plain if item.value.__class__ in (dict, list) else item.value
-        if is_gone(parts, self._gone) or (parts[:-1] == ("dataset",) and self._is_keyword(parts[-1])):
-            raise KeyError(path)
-        value = self._fallback(path, parts, path).value
-        if value is ABSENT:
-            raise KeyError(path)
-        return value
-
-    def _is_keyword(self, name: str) -> bool:
-        """Whether the recipe's dataset takes a keyword when it is made, but has no field of it: the tree knows it not."""
-        cls = self.recipe.dataset_class if self.recipe is not None else None
-        return name in KEYWORD_ALIASES.get(cls or "", ()) and name not in (self.schema.fields(cls or "") or {})
 
     # ------------------------------------------------------------------ recipe and class defaults
 
-    def _fallback(self, key: str, parts: tuple[str, ...], canonical: str) -> Setting:
+    def fallback(self, key: str, parts: tuple[str, ...], canonical: str) -> Setting:
+        """What recipe and class defaults hold at a path of this release, the layers apart; raises Unknown."""
         recipe = self.recipe
         if recipe is not None and not self._replaced(parts[:-1]) and not self._dropped(parts):
             written = ".".join(parts)
@@ -316,11 +309,11 @@ class Settings:
 
     def _starts_anew(self, parts: tuple[str, ...]) -> bool:
         """Whether the merged tree has a mapping that does not build on the recipe's."""
-        return is_gone(parts, self._gone) and any(walk(layer.root, parts) for layer in self.layers)
+        return is_gone(parts, self.gone) and any(walk(layer.root, parts) for layer in self.layers)
 
     def _dropped(self, parts: tuple[str, ...]) -> bool:
         """Whether the recipe's value is lost on the way into an object that is made anew: gone, or a field only of the former class."""
-        if is_gone(parts, self._gone) and self.classes.remade(parts[:-1]):
+        if is_gone(parts, self.gone) and self.classes.remade(parts[:-1]):
             return True
         return parts[0] == "dataset" and self._new_dataset and self._is_foreign(parts)
 

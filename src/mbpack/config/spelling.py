@@ -68,7 +68,7 @@ def override_word(value: Any) -> str:
         return "[" + ",".join(override_word(child) for child in value) + "]"
     if not isinstance(value, str) or isinstance(value, (Raw, Interpolation)):
         return word(value)
-    from mbpack.config.interpolation import primitive
+    from mbpack.config.interpolation_grammar import primitive
 
     if _HYDRA_PLAIN.match(value) and primitive(value) == value:
         return value
