@@ -276,6 +276,10 @@ class Settings:
 
         return MergedTree(self).resolve(written, value)
 
+    def keeps(self, path: str) -> bool:
+        """Whether ``???`` at a path of this release leaves a value below it as it is; true where that is not known."""
+        return self._base_has(tuple(path.split(".")))
+
     def _base_has(self, parts: tuple[str, ...]) -> bool:
         from mbpack.config.merged_tree import MergedTree
 

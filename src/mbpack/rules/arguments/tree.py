@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from mbpack.config.document import MISSING, Interpolation, Item
-from mbpack.config.interpolation import Resolved, resolve_interpolation
 from mbpack.config.layering import files_as_written
 from mbpack.config.overrides import Override, whole
 from mbpack.config.run import Run
@@ -152,8 +151,10 @@ class _Tree:
             raise Unknown(path, self._recipe_needed, "what it holds is not known")
         if not isinstance(value, Interpolation):
             return value
-        resolved: Resolved = resolve_interpolation(value, path, self._raw, self.run.settings.environ)
-        if resolved.kind in ("missing-reference", "missing-value", "missing-variable"):
+        from mbpack.config.interpolation import resolve_interpolation
+
+        resolved = resolve_interpolation(value, path, self._raw, self.run.settings.environ)
+        if resolved.refused:
             raise _Refused(f"{path} holds an expression that cannot be resolved: {resolved.reason}")
         if resolved.unknown:
             raise Unknown(path, resolved.needs or ("value",), resolved.reason)

@@ -50,7 +50,7 @@ def _merged(base: Any, item: Item, key: str) -> Any:
         raise Unknown(key, ("value",), "an expression")
     if isinstance(value, dict):
         held = dict(base) if isinstance(base, Mapping) else {}
-        return {**held, **{name: _merged(held.get(name), child, key) for name, child in value.items()}}
+        return {**held, **{name: _merged(held.get(name, "???"), child, key) for name, child in value.items()}}
     return [_merged(None, child, key) for child in value] if isinstance(value, list) else value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mbpack.config.document import Interpolation
 from mbpack.config.run import Run
-from mbpack.config.settings import Unknown
+from mbpack.config.settings import Object, Unknown
 from mbpack.config.written import Written, written_values
 from mbpack.facts.order import position
 from mbpack.rules.base import CRASH_DATA, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
@@ -17,7 +17,13 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?([eE][-+]?\d+)?|\.\d+)$")
 #: The deviation of the initial weights is divided by the root of twice this number.
 LAYERS = ("model.num_layers", "model.transformer.num_layers")
 #: Classes of written values that are no numbers, and the types of fields that take them; interpolations are resolved first.
-_NO_NUMBERS: dict[type, tuple[str, ...]] = {str: ("str",), list: ("list", "tuple"), dict: ("dict",), Interpolation: ("str",)}
+_NO_NUMBERS: dict[type, tuple[str, ...]] = {
+    str: ("str",),
+    list: ("list", "tuple"),
+    dict: ("dict",),
+    Object: ("dict",),
+    Interpolation: ("str",),
+}
 
 
 class QuotedNumber(RejectingRule):
@@ -53,7 +59,7 @@ class QuotedNumber(RejectingRule):
             if not kinds & {"int", "float"}:
                 continue
             value = _resolved(run, written)
-            if isinstance(value, dict) and "_target_" in value:
+            if isinstance(value, dict) and "_target_" in value and not isinstance(written.item.value, Interpolation):
                 continue
             if value.__class__ not in _NO_NUMBERS or any(kind.startswith(_NO_NUMBERS[value.__class__]) for kind in kinds):
                 continue
