@@ -19,15 +19,16 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "mbpack"
 ALLOWED = {
     "facts": {"facts"},
     "config": {"facts", "config"},
-    "rules": {"facts", "config", "rules"},
+    "memory": {"facts", "config", "memory"},
+    "rules": {"facts", "config", "memory", "rules"},
     "inspect": {"facts", "config", "inspect"},
     "plan": {"facts", "config", "plan"},
-    "engine": {"facts", "config", "rules", "engine", "plan", "inspect"},
+    "engine": {"facts", "config", "memory", "rules", "engine", "plan", "inspect"},
     "fix": {"facts", "config", "rules", "engine", "fix"},
-    "report": {"facts", "config", "rules", "engine", "report", "plan", "inspect"},
+    "report": {"facts", "config", "memory", "rules", "engine", "report", "plan", "inspect"},
     "verify": {"facts", "config", "rules", "engine", "verify"},
-    "wizard": {"facts", "config", "rules", "engine", "report", "wizard", "plan"},
-    "cli": {"facts", "config", "rules", "engine", "report", "wizard", "plan", "inspect", "fix", "verify", "cli"},
+    "wizard": {"facts", "config", "memory", "rules", "engine", "report", "wizard", "plan"},
+    "cli": {"facts", "config", "memory", "rules", "engine", "report", "wizard", "plan", "inspect", "fix", "verify", "cli"},
 }
 HEAVY = {"rich", "questionary", "omegaconf", "hydra", "numpy", "pyarrow", "importlib.metadata", "pydantic"}
 MODULES = sorted(SRC.rglob("*.py"))
