@@ -68,7 +68,19 @@ RUN = "torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe llama
             ["model.tensor_model_parallel_size=2"],
         ),
         ("if true; then A=1; else A=1; fi\n" + RUN + "model.a=$A", ["model.a=1"]),
-        ('X="model.a=1"\nif [ -n "$LR" ]; then X="$X optimizer.lr=$LR"; fi\n' + RUN + "$X", ["model.a=1"]),
+        (
+            'X="model.a=1"\nif [ -n "$LR" ]; then X="$X optimizer.lr=$LR"; fi\n' + RUN + "$X",
+            ["model.a=1", "optimizer.lr=${shell:X}"],
+        ),
+        (
+            "X=(model.a=1)\nif true; then X+=(model.b=2 model.c=3); fi\n" + RUN + '"${X[@]}"',
+            ["model.a=1", "model.b=${shell:X}", "model.c=${shell:X}"],
+        ),
+        (
+            'if true; then X="model.a=1 model.b=2"; else X="model.b=2 model.c=3"; fi\n' + RUN + "$X",
+            ["model.a=${shell:X}", "model.b=2", "model.c=${shell:X}"],
+        ),
+        ('if true; then X="model.a=1"; fi\n' + RUN + "$X", ["model.a=${shell:X}"]),
     ],
 )
 def test_what_reading_can_tell(script: str, expected: list[str]) -> None:

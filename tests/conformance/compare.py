@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -37,6 +38,8 @@ from .rows import Row, read, text_of, write
 from .table import Line, render
 
 BATCH = 400
+#: Variables that an interpreter may need; all others are not set for it.
+PASSED_ON = ("PATH", "PYTHONPATH", "HOME", "LANG", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
 KEPT = ("expect", "check", "derived", "errors", "stage")
 
 
@@ -134,7 +137,8 @@ def check_files(mbpack: Sequence[str], paths: Sequence[Path]) -> list[dict[str, 
 
 def _call(mbpack: Sequence[str], paths: list[str], pairs: Sequence[str] = ()) -> list[dict[str, Any]]:
     """One doctor run; a run without an answer is halved until the file that breaks it stands alone."""
-    done = subprocess.run([*mbpack, "doctor", "--format", "json", "--", *paths, *pairs], capture_output=True, text=True)
+    command = [*mbpack, "doctor", "--environment", "--format", "json", "--", *paths, *pairs]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
     try:
         return list(json.loads(done.stdout)["files"])
     except (json.JSONDecodeError, KeyError):
@@ -142,6 +146,11 @@ def _call(mbpack: Sequence[str], paths: list[str], pairs: Sequence[str] = ()) ->
             return [{"verdict": "no answer", "stderr": done.stderr.strip().rsplit("\n", 1)[-1][-200:]}]
         half = len(paths) // 2
         return [*_call(mbpack, paths[:half]), *_call(mbpack, paths[half:])]
+
+
+def environment() -> dict[str, str]:
+    """The environment of recorded start-ups, in which nothing is set that a validation looks at."""
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
 
 def judged(release: str, rows: list[Row], jobs: int = 1) -> list[Row]:

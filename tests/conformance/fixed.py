@@ -22,7 +22,7 @@ from pathlib import Path
 
 import yaml
 
-from .compare import BATCH, check_files
+from .compare import BATCH, check_files, environment
 from .judge import Judge
 from .one_field import recorded
 from .real import environments
@@ -73,7 +73,8 @@ def mended(mbpack: Sequence[str], rows: Sequence[Row]) -> list[Row]:
             path.write_text(text_of(row), encoding="utf-8")
         for start in range(0, len(paths), BATCH):
             part = [str(path) for path in paths[start : start + BATCH]]
-            subprocess.run([*mbpack, "doctor", "--fix", "--unsafe-fixes", "--", *part], capture_output=True)
+            command = [*mbpack, "doctor", "--fix", "--unsafe-fixes", "--environment", "--", *part]
+            subprocess.run(command, capture_output=True, env=environment())
         for path, row, answer in zip(paths, rows, check_files(mbpack, paths), strict=True):
             if answer["verdict"] == "accepted":
                 kept.append(_row_of(row, path.read_text(encoding="utf-8")))

@@ -54,7 +54,7 @@ def joined(document: Document) -> Document:
 
 def check(text: str, name: str) -> Mended:
     document = parse(text.encode(), name)
-    mended = mend(Request([document]), unsafe=True)
+    mended = mend(Request([document], environ={}), unsafe=True)
     start = joined(document)
     assert start.root is not None
     after = mended.state.documents[0]
@@ -66,7 +66,7 @@ def check(text: str, name: str) -> Mended:
     before = {(f.rule.code, f.setting.key) for f in mended.before.findings if f.outcome.severity == "error"}
     uncovered = {(f.rule.code, f.setting.key) for f in mended.after.findings if f.outcome.severity == "error"} - before
     assert not uncovered or (mended.before.run is not None and mended.before.run.stopped), (name, uncovered)
-    again = mend(Request([after]), unsafe=True)
+    again = mend(Request([after], environ={}), unsafe=True)
     assert not again.changed, name
     return mended
 

@@ -13,7 +13,7 @@ import pytest
 
 from mbpack.cli.main import run
 from mbpack.config.document import parse
-from mbpack.engine.doctor import examine
+from mbpack.engine.doctor import Request, judge
 from mbpack.report.json import file_data
 from tests.conformance.compare import difference
 from tests.conformance.one_field import recorded
@@ -26,7 +26,7 @@ ROWS = [pytest.param(row, id=f"{label(path)}-{row['id']}") for path in FILES for
 @pytest.mark.parametrize("row", ROWS)
 def test_a_recorded_verdict(row: Row, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not row.get("overrides"):
-        assert difference(row, file_data(examine([parse(text_of(row))]))) is None
+        assert difference(row, file_data(judge(Request([parse(text_of(row))], environ={})))) is None
         return
     path = tmp_path / "run.yaml"
     path.write_text(text_of(row), encoding="utf-8")

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from mbpack.config.document import parse
-from mbpack.engine.doctor import examine
+from mbpack.engine.doctor import Request, judge
 from tests.conformance.one_field import recorded
 from tests.conformance.rows import Row, corpora, text_of
 from tests.rules.neighbours import line
@@ -47,7 +47,7 @@ def rows(corpus: str) -> dict[str, Row]:
 
 def findings(row: Row) -> list[str]:
     """What the doctor says about a row: a line per finding, then the rules that could not be judged; of a changed field errors only."""
-    result = examine([parse(text_of(row))])
+    result = judge(Request([parse(text_of(row))], environ={}))
     if "changed" in row:
         errors = [f for f in result.findings if f.outcome.severity == "error"]
         return [f"{f.rule.slug}{' (first)' if f is result.first else ''}: {line(f)}" for f in errors]

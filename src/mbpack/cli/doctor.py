@@ -49,6 +49,9 @@ def doctor(
         bool, typer.Option("--show-resolved", help="Print the configuration as it will be, each value with its origin.")
     ] = False,
     inspect: Annotated[bool, typer.Option("--inspect", help="Read every row of packed data that is reachable.")] = False,
+    environment: Annotated[
+        bool, typer.Option("--environment", help="Environment variables are those of this process; otherwise they are unknown.")
+    ] = False,
     lengths: Annotated[
         str | None, typer.Option(help="Lengths of the training rows (see `mbpack lengths`), for the rules that need them.")
     ] = None,
@@ -70,10 +73,12 @@ def doctor(
         inputs = split_arguments(files or [])
         _check_targets(inputs, output, write_baseline)
         units = _units(inputs, flags, merge)
+        environ = dict(os.environ) if environment else None
         if fix or unsafe_fixes or diff:
             from mbpack.cli.fixing import fix_units
 
-            return fix_units(units, tuple(inputs.overrides), flags, project, selection, unsafe_fixes, diff, backup)
+            asked = Options(flags=flags, project=project, selection=selection, overrides=tuple(inputs.overrides), environ=environ)
+            return fix_units(units, asked, unsafe_fixes, diff, backup)
         from mbpack.report.style import Style, style_for
 
         options = Options(
@@ -81,6 +86,7 @@ def doctor(
             project=project,
             selection=selection,
             overrides=tuple(inputs.overrides),
+            environ=environ,
             output_format=output_format,
             style=Style() if output else style_for(),
             baseline=_baseline(baseline),

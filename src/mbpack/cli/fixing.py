@@ -8,32 +8,21 @@ from collections.abc import Sequence
 
 from mbpack.cli.inputs import InputError
 from mbpack.cli.session import Options, Unit, requests, warn
-from mbpack.config.context import ContextError, Given
+from mbpack.config.context import ContextError
 from mbpack.config.document import Document
 from mbpack.config.writing import write_atomically
-from mbpack.engine.check import Selection
 from mbpack.engine.doctor import Request
 from mbpack.fix.diff import unified
 from mbpack.fix.mend import Mended, mend
 from mbpack.fix.summary import changed_arguments, dropped_arguments, lines
 
 
-def fix_units(
-    units: Sequence[Unit],
-    overrides: tuple[str, ...],
-    flags: Given,
-    project: Given,
-    selection: Selection,
-    unsafe: bool,
-    diff: bool,
-    backup: bool,
-) -> int:
+def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool, backup: bool) -> int:
     """Mend every configuration and say what was done.
 
     Returns the exit code: 0 when no error is left (with ``diff``: nothing would change), 1 otherwise, 2 when an input
     could not be used, 70 when a rule raised.
     """
-    options = Options(flags=flags, project=project, selection=selection, overrides=overrides)
     code = files = fixes = 0
     for unit in units:
         try:

@@ -43,6 +43,7 @@ class Options(Struct, frozen=True):
     project: Given = field(default_factory=Given)
     selection: Selection = field(default_factory=Selection)
     overrides: tuple[str, ...] = ()
+    environ: Mapping[str, str] | None = None  # environment of the run; None where it is not known
     output_format: str = "text"
     style: Style = field(default_factory=Style)
     baseline: frozenset[str] = frozenset()
@@ -130,7 +131,12 @@ def requests(unit: Unit, options: Options) -> Iterator[Request]:
     """
     overrides = tuple(parse_overrides(options.overrides)) if options.overrides else ()
     request = Request(
-        flags=options.flags, project=options.project, selection=options.selection, overrides=overrides, look=_look(options)
+        flags=options.flags,
+        project=options.project,
+        selection=options.selection,
+        overrides=overrides,
+        environ=options.environ,
+        look=_look(options),
     )
     if len(unit.paths) == 1 and is_script(unit.paths[0]):
         yield from _launches(unit.paths[0], request)

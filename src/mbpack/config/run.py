@@ -297,11 +297,19 @@ class Run(Reading):
 
     @cached_property
     def moe(self) -> bool:
-        """Whether the model has experts; a recipe that spreads them over ranks has, also where nobody knows how many."""
+        """Whether the model has experts; a recipe that spreads them over ranks has, also where nobody knows how many.
+
+        Raises:
+            Unknown: nobody knows the public model that the recipe converts.
+        """
         experts, recipe = self.setting("model.num_moe_experts"), self.settings.recipe
         if experts.value is not ABSENT and experts.value is not None:
             return True
-        return recipe is not None and recipe.spreads_experts and experts.item is None
+        if recipe is None or experts.item is not None:
+            return False
+        if recipe.guessed and not recipe.spreads_experts:
+            raise Unknown(experts.key, (), f"what {recipe.hf_id or 'the public model'} holds is not known")
+        return recipe.spreads_experts
 
     @cached_property
     def graphs(self) -> Graphs:

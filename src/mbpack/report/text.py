@@ -33,12 +33,18 @@ _LABELS = {
     "token_slots_per_step": "token slots per step",
     "pack_capacity": "pack capacity",
 }
-_FLAGS = {"recipe": "--recipe", "gpus": "--gpus", "launcher": "--launcher", "nodes": "--nodes", "step": "--step"}
+_FLAGS = {
+    "recipe": "--recipe",
+    "gpus": "--gpus",
+    "launcher": "--launcher",
+    "nodes": "--nodes",
+    "step": "--step",
+    "environment": "--environment",
+}
 #: What is said instead of a flag where no flag helps.
 _OTHER_NEEDS = {
     "filesystem": "the packed data on disk",
     "hardware": "the GPU",
-    "environment": "the environment",
     "libraries": "the installed libraries",
     "data": "--lengths",
     "value": "the value of an expression",
@@ -269,7 +275,8 @@ def _closing(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
 def _not_checked(entries: Sequence[NotChecked], settled: Sequence[str], style: Style) -> Iterator[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for entry in entries:
-        groups.setdefault(entry.needs, []).append(entry.rule.code)
+        variable = f" ({entry.key})" if entry.needs == ("environment",) else ""
+        groups.setdefault(entry.needs, []).append(entry.rule.code + variable)
     parts = []
     for needs, codes in groups.items():
         flags = [_FLAGS.get(need) or _OTHER_NEEDS.get(need, need) for need in needs] or ["a value that cannot be resolved here"]

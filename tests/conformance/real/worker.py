@@ -2,6 +2,7 @@
 
     python worker.py --release 0.6 --transformer-engine 2.17.1 judge < rows.jsonl
     python worker.py --release 0.6 --transformer-engine 2.17.1 recipes
+    python worker.py --release 0.6 --transformer-engine 2.17.1 dumps
 
 A row with `config` is a complete configuration and takes the way of a saved run_config.yaml: the strict loader
 (`ConfigContainer.from_dict`). A row with `recipe` is that recipe with override text (`yaml`) and, after it, the pairs in
@@ -132,6 +133,8 @@ class Session:
                     str(self.override_file) if text is not None else None,
                     [pair.replace(BASE_CHECKPOINT, str(self.checkpoint)) for pair in row.get("overrides", ())],
                 )
+            elif "file" in row:
+                cfg = self.config.ConfigContainer.from_yaml(row["file"])
             else:
                 tree = json.loads(json.dumps(row["config"]).replace(BASE_CHECKPOINT, str(self.checkpoint)))
                 cfg = self.config.ConfigContainer.from_dict(self.complete(tree))
@@ -146,6 +149,21 @@ class Session:
             os.environ.update(before)
             self.torch.use_deterministic_algorithms(False)
         return verdict
+
+    def dump(self, name: str) -> dict[str, Any]:
+        """What the recipe looks like when its own `to_yaml` saves it, and the verdict on the saved file: read and started."""
+        try:
+            cfg = self.recipe(name)
+            cfg.to_yaml(str(self.override_file))
+        except Exception as error:
+            return {"id": name, "unavailable": f"{type(error).__name__}: {str(error)[:200]}"}
+        text = self.override_file.read_text()
+        transformer = getattr(cfg.model, "transformer", cfg.model)
+        sizes = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+        gpus = math.prod(getattr(transformer, size, None) or 1 for size in sizes)
+        while gpus % (getattr(transformer, "expert_model_parallel_size", None) or 1):
+            gpus += gpus
+        return {"yaml": text, "gpus": gpus, **self.judge({"id": name, "file": str(self.override_file), "gpus": gpus})}
 
     def _describe(self, error: BaseException) -> dict[str, str]:
         frames = traceback.extract_tb(error.__traceback__)
@@ -244,7 +262,7 @@ def main() -> None:
     parser.add_argument("--release", required=True)
     parser.add_argument("--transformer-engine", required=True)
     parser.add_argument("--gpu", default="H100", choices=standins.GPUS)
-    parser.add_argument("command", choices=["judge", "recipes"])
+    parser.add_argument("command", choices=["judge", "recipes", "dumps"])
     args = parser.parse_args()
 
     for name in ENVIRONMENT:
@@ -266,20 +284,27 @@ def main() -> None:
         if args.command == "recipes":
             print(json.dumps(recipes(session)), file=out)
             return
+        if args.command == "dumps":
+            for name in recipe_names():
+                print(json.dumps(session.dump(name), default=str), file=out, flush=True)
+            return
         for line in sys.stdin:
             print(json.dumps(session.judge(json.loads(line)), default=str), file=out, flush=True)
 
 
-def recipes(session: Session) -> dict[str, Any]:
-    """Recipe name -> summary and the verdict on the unchanged recipe, or {"unavailable": reason} where it does not build."""
+def recipe_names() -> list[str]:
+    """Names of the recipe functions that the package exports."""
     import importlib
 
-    found: dict[str, Any] = {}
     package = importlib.import_module("megatron.bridge.recipes")
-    for name in sorted(dir(package)):
-        function = getattr(package, name)
-        if not name.endswith("_config") or name.startswith("_") or not isinstance(function, types.FunctionType):
-            continue
+    named = (name for name in sorted(dir(package)) if name.endswith("_config") and not name.startswith("_"))
+    return [name for name in named if isinstance(getattr(package, name), types.FunctionType)]
+
+
+def recipes(session: Session) -> dict[str, Any]:
+    """Recipe name -> summary and the verdict on the unchanged recipe, or {"unavailable": reason} where it does not build."""
+    found: dict[str, Any] = {}
+    for name in recipe_names():
         try:
             found[name] = summary(session.recipe(name))
             gpus = math.prod(found[name][size] or 1 for size in ("tp", "pp", "cp"))

@@ -16,6 +16,8 @@ MAX_VALUE = 16_384
 OPEN, CLOSE, DEFAULTED = "\0", "\2", "\1"
 _UNKNOWN = re.compile("\0([^\2]*)\2")
 _CONTROL = str.maketrans(dict.fromkeys((OPEN, CLOSE, DEFAULTED), "�"))
+_WORD = re.compile(r"\S+")
+_KEY_VALUE = re.compile(r"((?:\+\+?)?[A-Za-z_]\w*(?:\.[\w@/-]+)+=)")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -80,14 +82,20 @@ def joined(texts: Iterable[Text], separator: str = "") -> Text:
 
 
 def merged(old: Value | None, new: Value | None, name: str, offset: int) -> Value:
-    """What a variable holds after a block that may or may not have run: what both agree on, then unknown."""
+    """What a variable holds after a block that may or may not have run: what both agree on, then what only one has.
+
+    Of a KEY=VALUE that only one way sets, or both to different values, the key stays and the value is unknown.
+    """
     if isinstance(old, list) and isinstance(new, list):
         same = 0
         while same < min(len(old), len(new)) and old[same].chars == new[same].chars:
             same += 1
-        return new if same == len(old) == len(new) else [*new[:same], unknown(name, offset)]
+        return new if same == len(old) == len(new) else [*new[:same], *_either(old[same:], new[same:], name, offset)]
     if not isinstance(old, Text) or not isinstance(new, Text):
-        return unknown(name, offset)
+        held = old if old is not None else new
+        words = held if isinstance(held, list) else _blank_separated(held) if isinstance(held, Text) else []
+        undecided = _either([unknown(name, offset)], words, name, offset)
+        return undecided if isinstance(held, list) else joined(undecided, " ")
     if old.chars == new.chars:
         return new
     end = 0
@@ -97,7 +105,30 @@ def merged(old: Value | None, new: Value | None, name: str, offset: int) -> Valu
         while end > 0 and not new.chars[end - 1].isspace():
             end -= 1
     head = new.part(0, end)
-    return joined((head, unknown(name, offset)), " ") if head.chars.strip() else unknown(name, offset)
+    rest = _either(_blank_separated(old.part(end)), _blank_separated(new.part(end)), name, offset)
+    return joined((head, *rest) if head.chars.strip() else rest, " ")
+
+
+def _blank_separated(text: Text) -> list[Text]:
+    return [text.part(*word.span()) for word in _WORD.finditer(text.chars)]
+
+
+def _either(first: Sequence[Text], second: Sequence[Text], name: str, offset: int) -> list[Text]:
+    """Words of which nobody knows whether the one row or the other is there."""
+    keys: dict[str, tuple[Text, list[str]]] = {}
+    others = False
+    for words in (first, second):
+        for word in words:
+            match = _KEY_VALUE.match(word.chars)
+            if match is None:
+                others = True
+                continue
+            keys.setdefault(match[1], (word, []))[1].append(word.chars)
+    result = [unknown(name, offset)] if others or not keys else []
+    for key, (word, written) in keys.items():
+        agreed = len(written) == 2 and written[0] == written[1]
+        result.append(word if agreed else joined((word.part(0, len(key)), unknown(name, offset))))
+    return result
 
 
 class Fields:

@@ -18,7 +18,8 @@ class Deterministic(RejectingRule):
     """Deterministic mode excludes fused cross-entropy and needs a fixed NCCL algorithm.
 
     The Llama recipes switch the fusion on. 0.3 and 0.4 also refuse flash attention. NCCL_ALGO is an environment
-    variable; where `env_vars` (0.6 and later) does not set it, only the machine that trains can tell.
+    variable; where `env_vars` (0.6 and later) does not set it, only the machine that trains can tell; `--environment` says
+    that this is it.
 
     ## Bad
     ```yaml
@@ -71,7 +72,7 @@ class Deterministic(RejectingRule):
                 run,
                 REJECTED,
                 key,
-                "deterministic mode needs the environment variable NCCL_ALGO, which nothing here sets",
+                "deterministic mode needs the environment variable NCCL_ALGO, which nothing sets",
                 why=f"The start-up asserts that it is one of {words(self.CHOICES, 'or')}.",
                 fix=Fix(
                     "export NCCL_ALGO=Ring" + (", or env_vars.NCCL_ALGO: Ring" if run.release >= R06 else ""),

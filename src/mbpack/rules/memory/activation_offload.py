@@ -275,12 +275,13 @@ class OffloadRuntime(RejectingRule):
     """Activation offloading needs the Transformer Engine layers and an environment variable.
 
     From Transformer Engine 2.10 on, which every release runs with, the start-up asks for `NVTE_CPU_OFFLOAD_V1=1`. Where
-    `env_vars` (0.6 and later) does not set it, only the machine that trains can tell.
+    `env_vars` (0.6 and later) does not set it, only the machine that trains can tell; `--environment` says that this is it.
 
     ## Bad
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
     model: {fine_grained_activation_offloading: true, offload_modules: [core_attn]}
+    env_vars: {NVTE_CPU_OFFLOAD_V1: 0}
     ```
 
     ## Good
@@ -317,7 +318,7 @@ class OffloadRuntime(RejectingRule):
                 REJECTED,
                 SWITCH,
                 f"activation offloading needs the environment variable {VARIABLE}=1, "
-                + ("which nothing here sets" if held is None else f"found {held}"),
+                + ("which nothing sets" if held is None else f"found {held}"),
                 why=f"Transformer Engine {ENGINE} and later would offload the weights as well.",
                 related=(f"env_vars.{VARIABLE}",),
                 fix=Fix(

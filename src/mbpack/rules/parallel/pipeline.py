@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts.keys import SPECS
-from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07
+from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06
 from mbpack.rules.base import CRASH_STEP, DERIVED, REJECTED, SILENT, Finding, Fix, RejectingRule, Rule, set_to
-from mbpack.rules.lookup import is_hybrid, row_width, rows_have_one_width, step_of
+from mbpack.rules.lookup import step_of
 
 PP, CP = "model.pipeline_model_parallel_size", "model.context_parallel_size"
 IN_BATCH, VARIABLE, MODEL_SEQ = "dataset.enable_in_batch_packing", "model.variable_seq_lengths", "model.seq_length"
@@ -171,51 +171,6 @@ class InBatchVariableSeq(Rule):
             )
 
 
-class HybridTotalTokens(Rule):
-    """Middle pipeline stages of a Mamba hybrid assume that every row is model.seq_length wide.
-
-    They see no tokens and build the sequence index from `model.seq_length`. Where a pack has another width, the state
-    boundaries of those stages are likely wrong.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=nemotronh_8b_sft_config gpus=8 launcher=script
-    model: {pipeline_model_parallel_size: 4}
-    dataset: {dataset_kwargs: {pad_to_max_length: false}}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=nemotronh_8b_sft_config gpus=8 launcher=script
-    model: {pipeline_model_parallel_size: 4}
-    dataset: {dataset_kwargs: {pad_to_max_length: true}}
-    ```
-
-    ## Upstream
-    - 0.5 to 0.7: `training/gpt_step.py`, `_forward_step_common`
-    """
-
-    code, slug = "PPL105", "pp/hybrid-total-tokens"
-    releases = (R05, R07)
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.pp < 3 or not run.offline or not is_hybrid(run):
-            return
-        width, length, fixed = row_width(run), run.number(MODEL_SEQ), rows_have_one_width(run)
-        if fixed and width == length:
-            return
-        reason = f"the fixed width is {width}" if fixed else "the width of a row varies"
-        yield self.finding(
-            run,
-            SILENT.as_warning(),
-            MODEL_SEQ,
-            f"middle pipeline stages of this Mamba hybrid count on rows of {length} tokens, but {reason}",
-            why="They build the sequence index from model.seq_length, so their state boundaries are likely wrong.",
-            related=(PP, f"{SPECS}.packed_sequence_size"),
-            fix=Fix("dataset_kwargs.pad_to_max_length: true and packed_sequence_size equal to model.seq_length"),
-        )
-
-
 class LlavaPacked(Rule):
     """llava_step packs only without pipeline and context parallelism.
 
@@ -316,7 +271,6 @@ RULES: tuple[Rule, ...] = (
     MiddleStageLostMetadata(),
     CpSentinel(),
     InBatchVariableSeq(),
-    HybridTotalTokens(),
     LlavaPacked(),
     DeferEmbeddingWgrad(),
 )
