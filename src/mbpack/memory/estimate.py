@@ -81,7 +81,9 @@ def workspaces(setup: Setup, generation: str) -> float:
 def _extras(setup: Setup, chunk: Chunk, forward: bool, imbalance: float, generation: str) -> list[tuple[str, float, str]]:
     """(when, bytes above what is kept, term) of the moments of one event."""
     if forward:
-        return [("loss", workspace.loss(setup, generation), "loss peak")] if chunk.loss else [("forward", 0.0, "")]
+        if chunk.loss:
+            return [("loss", workspace.loss(setup, generation) + workspace.overlap(setup, chunk, imbalance), "loss peak")]
+        return [("forward", workspace.overlap(setup, chunk, imbalance), "backward workspace")]
     found = [("backward", workspace.backward(setup, chunk, imbalance), "backward workspace")]
     if chunk.embedding:
         found.append(("embedding", workspace.embedding_gradient(setup, chunk), "embedding gradient"))

@@ -158,6 +158,9 @@ def once(setup: Setup, chunk: Chunk) -> Rows:
     rows, shape = Rows(), setup.shape
     if _recomputed(setup, len(chunk.layers)) and not shape.multi_latent_attention and not shape.positions:
         rows.put("rope table", 4 * setup.length / setup.cp * shape.kv_channels)
+    if chunk.loss and setup.deferred_head is not None and setup.pp > 1:
+        number = min(setup.deferred_head or setup.microbatches, setup.microbatches)
+        rows.put("deferred head", number * (2 * logits(setup) + 2 * setup.local * shape.hidden_size))
     return rows
 
 

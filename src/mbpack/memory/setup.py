@@ -60,7 +60,8 @@ class Setup(Struct, frozen=True, dict=True):
     the distributed optimizer divides master weights and moments over the ranks of `data parallel x context parallel`, less
     `optimizer_instances`. `offload`: fraction of the optimizer on the host.
     `fp8`: GEMMs in FP8; `fp8_params`: weights kept in FP8. `te`: (major, minor) of Transformer Engine.
-    `squared_relu_fused`: experts with squared ReLU weigh and activate in one kernel. `padded_vocab`: vocabulary rows as padded for this tensor parallel size.
+    `squared_relu_fused`: experts with squared ReLU weigh and activate in one kernel. `deferred_head`: microbatches whose gradient of the output layer's weight is put off to the end of the step, 0 for all
+    (`defer_embedding_wgrad_compute`, `wgrad_deferral_limit`), None without. `padded_vocab`: vocabulary rows as padded for this tensor parallel size.
     `aux_loss`: the kind of balancing loss with a weight above zero, "" without one. `dropout`: hidden dropout; `attention_dropout`: of the core attention. `imbalance` is no field: routing is a matter of
     the estimate.
     """
@@ -115,6 +116,7 @@ class Setup(Struct, frozen=True, dict=True):
     graphs: bool = False
     fsdp: bool = False
     grouped_gemm: bool = True
+    deferred_head: int | None = None
     lora: Lora | None = None
     padded_vocab: int = 0
 

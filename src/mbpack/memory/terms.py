@@ -109,6 +109,11 @@ TERMS: dict[str, Term] = {
     "final norm": Term("final norm and input of the output layer", "4 Ts h + 4 Ts", _L),
     "logits": Term("logits kept for the backward pass", "2 or 4 bytes a logit: T x vocabulary / t", _L),
     "mtp": Term("multi-token prediction: norms, projection, its own head input", "per depth 4 Ts h x 2 + 2 T h + ...", _L),
+    "deferred head": Term(
+        "inputs and gradients of the output layer that wait for the end of the step",
+        "2 T vocabulary / t + 2 Ts h a microbatch put off",
+        _R,
+    ),
     # temporary
     "loss peak": Term(
         "peak of the loss above what is kept",

@@ -84,6 +84,13 @@ def _without(setup: Setup) -> Setup:
     return structs.replace(setup, modules=setup.modules - {"mlp", "moe", "moe_act", "shared_experts"})
 
 
+def overlap(setup: Setup, chunk: Chunk, imbalance: float) -> float:
+    """The layer that is ahead where a forward pass runs against the backward pass of the microbatch before it."""
+    if not setup.expert_overlap or not chunk.layers:
+        return 0
+    return ledger.layer(setup, chunk.layers[-1], True, imbalance)[0].total
+
+
 def embedding_gradient(setup: Setup, chunk: Chunk) -> float:
     """The dense gradient of the embedding table that its backward makes before it is added up."""
     if not chunk.embedding or setup.lora is not None:
