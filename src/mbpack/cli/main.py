@@ -14,6 +14,7 @@ COMMANDS = {
     "init": "mbpack.cli.init",
     "doctor": "mbpack.cli.doctor",
     "explain": "mbpack.cli.explain",
+    "fit": "mbpack.cli.fit",
     "plan": "mbpack.cli.plan",
     "lengths": "mbpack.cli.lengths",
     "inspect": "mbpack.cli.inspect",

@@ -14,7 +14,7 @@ from enum import Enum
 from msgspec import Struct
 
 from mbpack.facts.gpus import Gpu
-from mbpack.memory.estimate import GIB, Stage, stages
+from mbpack.memory.estimate import GIB, Stage, stages, worst
 from mbpack.memory.setup import Setup
 
 #: The share of recorded runs whose peak the range holds, in percent.
@@ -90,10 +90,21 @@ def judge(setup: Setup, gpu: Gpu | None = None, unsure: tuple[str, ...] = (), in
     most = peak(WORST_IMBALANCE).peak if natural else stage.peak
     low = lower_end(setup, stage.peak, unsure)
     likely = usual * _RESERVED[0] + (_PROCESS[0] + groups * _GROUP[0]) * GIB
-    high = most * _RESERVED[1] + (_PROCESS[1] + groups * _GROUP[1]) * GIB
-    high += _upper_extra(setup, stage.peak)
+    high = _high(setup, most, stage.peak)
     first = stage.peak - stage.first_step if stage.when != "step" else stage.peak
     return Estimate(setup, stage, stage.peak, low, likely, high, first, _verdict(low, likely, high, gpu), gpu, unsure)
+
+
+def high_end(setup: Setup, gpu: Gpu) -> float:
+    """The high end of the range alone, in bytes."""
+    peak = worst(setup, 1.0, gpu.generation).peak
+    most = worst(setup, WORST_IMBALANCE, gpu.generation).peak if natural_routing(setup) else peak
+    return _high(setup, most, peak)
+
+
+def _high(setup: Setup, most: float, peak: float) -> float:
+    outside = (_PROCESS[1] + process_groups(setup) * _GROUP[1]) * GIB
+    return most * _RESERVED[1] + outside + _upper_extra(setup, peak)
 
 
 def lower_end(setup: Setup, peak: float, unsure: tuple[str, ...] = ()) -> float:
