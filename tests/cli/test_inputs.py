@@ -54,9 +54,12 @@ def test_a_folder_is_searched_and_foreign_files_are_counted(mbpack: Call, folder
     (folder / "conf" / "notes.txt").write_text(BROKEN)
     code, out, err = mbpack("doctor", "conf", "--format", "json")
     assert paths(json.loads(out)) == ["conf/a.yaml", "conf/deep er/b.yml"]
-    assert (code, err) == (1, "mbpack doctor: 1 YAML file is no Megatron-Bridge configuration and was left out\n")
+    assert (code, err) == (1, "mbpack doctor: 1 YAML file is no Megatron-Bridge configuration and was left out: conf/pod.yaml\n")
     (folder / "conf" / "other.yaml").write_text("services: {web: {image: x}}\n")
-    assert "2 YAML files are no Megatron-Bridge configurations and were left out" in mbpack("doctor", "conf").err
+    assert (
+        "2 YAML files are no Megatron-Bridge configurations and were left out: conf/other.yaml, conf/pod.yaml"
+        in mbpack("doctor", "conf").err
+    )
 
 
 def test_a_foreign_file_that_is_named_is_a_finding(doctor: Call, folder: Path) -> None:

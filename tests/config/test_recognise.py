@@ -34,10 +34,9 @@ def recognise(text: str | bytes) -> Recognition:
         ("_target_: megatron.bridge.training.config.ConfigContainer\nmodel: {}\n", "complete"),
         ("_target_: my.package.ConfigContainer\n", "complete"),
         ("model:\n  seq_length: 4096\n", "override"),
-        ("dataset:\n", "override"),
-        ("train: ???\n", "override"),
-        ("train: ${base.train}\nbase: {train: {}}\n", "override"),
-        ("model: 5\n", "override"),
+        ("dataset:\n", "empty"),
+        ("train: ???\n", "empty"),
+        ("train: ${train_of_run}\n", "empty"),
         ("optimizer: {lr: 1.0e-5}\nscheduler: {}\n", "override"),
         ("run: {gpus: 8}\nrecipe: {_target_: a.b}\ndefaults: [x]\nmodel: {seq_length: 1}\n", "override"),
         ("policy: {sequence_packing: {}}\nddp: {average_in_collective: false}\n", "override"),
@@ -60,7 +59,7 @@ def test_configurations_of_megatron_bridge(text: str, kind: str) -> None:
     [
         ("policy: {model_name: x, sequence_packing: {enabled: true}}\nlogger: {}\ncluster: {}\n", "NeMo-RL", "policy"),
         ("grpo: {num_prompts_per_step: 32}\npolicy: {}\nlogger: {}\n", "NeMo-RL", "grpo"),
-        ("exp_name: x\nmodules:\n  post_trainer:\n    overrides: {micro_batch_size: 1}\n", "Primus", "KEY=VALUE"),
+        ("exp_name: x\nmodules:\n  post_trainer:\n    overrides: {micro_batch_size: 1}\n", "Primus", "run_config.yaml"),
         ("modules: {pre_trainer: {config: x.yaml}}\n", "Primus", "overrides"),
         ("base_model: x\nsample_packing: true\nmicro_batch_size: 2\noptimizer: adamw\n", "axolotl", "base_model"),
         (
@@ -105,9 +104,14 @@ def test_files_of_other_programs(text: str | bytes, name: str, said: str) -> Non
     [
         ("a: 1\nb: {c: 2}\n", "`a`, `b`"),
         ("dataset.seq_length: 4096\n", "nested sections"),
-        ("micro_batch_size: 1\nfoo: 2\n", "below its section"),
+        ("micro_batch_size: 1\nfoo: 2\n", "below `train`"),
         ("recipe: {_target_: a.b, packed_sequence: true}\n", "`recipe`"),
         ("1: a\n", "`1`"),
+        ("model: 5\n", "none of its keys"),
+        ("dataset: my_dataset\nmodel: resnet\n", "`dataset`, `model`"),
+        ("replicaCount: 1\nimage: x\ndataset: {path: x}\n", "only `dataset.path`"),
+        ("model: {type: FasterRCNN}\noptimizer: {type: SGD, lr: 0.01}\n", "only `optimizer.lr`"),
+        ("base: {train: {}}\ntrain: ${base.train}\n", "`base`"),
     ],
 )
 def test_files_without_any_known_section(text: str, said: str) -> None:
@@ -115,6 +119,31 @@ def test_files_without_any_known_section(text: str, said: str) -> None:
     assert found.kind == "unknown"
     assert said in found.message
     assert found.span is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("model: {seq_length: 4096}\n", True),
+        ("train: {global_batchsize: 8}\n", True),
+        ("train: {seq_length: 4096}\n", True),
+        ("model: {_target_: megatron.bridge.models.x.Y}\n", True),
+        ("mixed_precision: bf16_mixed\n", True),
+        ("model: {num_layers: 2}\n", False),
+        ("optimizer: {lr: 1.0e-5, weight_decay: 0.1}\n", False),
+        ("train:\n", False),
+    ],
+)
+def test_whether_its_own_keys_show_whose_it_is(text: str, marked: bool) -> None:
+    found = recognise(text)
+    assert (found.is_bridge, found.marked) == (True, marked)
+
+
+def test_every_key_without_its_section_is_named() -> None:
+    found = recognise("seq_length: 8192\nmicro_batch_size: 1\npad_seq_to_mult: 8\n")
+    assert "`seq_length` below `model` and `dataset`" in found.message
+    assert "`micro_batch_size` below `train`" in found.message
+    assert "`pad_seq_to_mult` below `dataset.offline_packing_specs`" in found.message
 
 
 def test_the_deciding_key_has_a_place() -> None:

@@ -116,7 +116,7 @@ def test_arguments_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["doctor", "--fix", "--bridge", "0.6", "--recipe", "llama3_8b_sft_config", "--gpus", "16"]
     assert run([*command, "train.micro_batch_size=2", "train.global_batch_size=16"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["train.micro_batch_size=1", "train.global_batch_size=8"]
+    assert lines[:2] == ["train.micro_batch_size=1", "train.global_batch_size=16"]
     assert all("=" in line for line in lines)
 
 

@@ -37,7 +37,7 @@ def test_everything_at_once() -> None:
     assert text_of(mended) == HEAD + (
         "model:\n  tensor_model_parallel_size: 4  # one node\n  sequence_parallel: true\n  context_parallel_size: 2\n"
         "  calculate_per_token_loss: true\n"
-        "train: {micro_batch_size: 1, global_batch_size: 4}\n"
+        "train: {micro_batch_size: 1, global_batch_size: 8}\n"
         "dataset:\n  # specs\n  offline_packing_specs:\n    num_tokenizer_workers: 8\n    pad_seq_to_mult: 8\n"
     )
     again = fix(text_of(mended))
@@ -164,6 +164,6 @@ def test_a_new_key_of_a_free_mapping_gets_its_plus_sign() -> None:
 
 
 def test_a_comment_about_the_run_is_not_removed_with_the_key_around_it() -> None:
-    mended = fix("nothing:\n# mbpack: bridge=0.3\n  of this\ntrain:\n  micro_batch_size: 1\n")
+    mended = fix("model:\n  noth_in_any_release:\n# mbpack: bridge=0.3\n    of this\ntrain:\n  micro_batch_size: 1\n")
     assert not mended.changed
     assert ["`# mbpack:` comment" in manual.reason for manual in mended.manual] == [True]

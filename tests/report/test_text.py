@@ -59,8 +59,7 @@ def test_the_report_says_everything() -> None:
         "    14 |     packed_sequence_size: 8192",
         "  why   A pack already is a full row; a microbatch of several rows has no place",
         "        for their boundaries.",
-        "  fix   micro_batch_size: 1 and global_batch_size: 4 (same microbatches per",
-        "        step), or keep 8 for the same packs per step [safe]",
+        "  fix   micro_batch_size: 1 (global_batch_size 8 stays: 8 packs a step) [safe]",
     ]
     assert marked(report, "ALN101") == ("2", "needs a multiple of 8")
     assert block(report, "ALN101")[-1].endswith("[unsafe: --unsafe-fixes]")

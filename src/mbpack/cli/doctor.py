@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from mbpack.cli.inputs import InputError, Inputs, split_arguments
 from mbpack.cli.output import emit
 from mbpack.cli.project import project_settings
-from mbpack.cli.session import Options, Report, Unit, reports, warn
+from mbpack.cli.session import Options, Report, Unit, reports, tell_left_out, warn
 from mbpack.config.context import ContextError, Given, check_value
 from mbpack.engine.check import Selection, check_names
 
@@ -36,6 +36,9 @@ def doctor(
     launcher: Annotated[str | None, typer.Option(help="run_recipe or script.")] = None,
     step: Annotated[str | None, typer.Option(help="Step function, such as vlm_step.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Number of nodes.")] = None,
+    skip_foreign: Annotated[
+        bool, typer.Option("--skip-foreign", help="Say nothing of named files that are no Megatron-Bridge configurations.")
+    ] = False,
     merge: Annotated[bool, typer.Option("--merge", help="Treat the files as layers of one configuration.")] = False,
     select: Annotated[str | None, typer.Option(help="Only these rules: codes, slugs or topics, comma separated.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Not these rules.")] = None,
@@ -72,12 +75,19 @@ def doctor(
             raise InputError(f"{'--statistics' if statistics else '--show-resolved'} prints text; leave out --format")
         inputs = split_arguments(files or [])
         _check_targets(inputs, output, write_baseline)
-        units = _units(inputs, flags, merge)
+        units = _units(inputs, flags, merge, skip_foreign)
         environ = dict(os.environ) if environment else None
         if fix or unsafe_fixes or diff:
             from mbpack.cli.fixing import fix_units
 
-            asked = Options(flags=flags, project=project, selection=selection, overrides=tuple(inputs.overrides), environ=environ)
+            asked = Options(
+                flags=flags,
+                project=project,
+                selection=selection,
+                overrides=tuple(inputs.overrides),
+                environ=environ,
+                skip_foreign=skip_foreign,
+            )
             return fix_units(units, asked, unsafe_fixes, diff, backup)
         from mbpack.report.style import Style, style_for
 
@@ -93,6 +103,7 @@ def doctor(
             marks=write_baseline is not None,
             show_resolved=show_resolved,
             inspect=inspect,
+            skip_foreign=skip_foreign,
             one_of_many=len(units) > 1,
             lengths=_lengths(lengths),
         )
@@ -104,21 +115,19 @@ def doctor(
 
 
 def _finish(
-    found: list[Report], options: Options, strict: bool, output: str | None, statistics: bool, write_baseline: str | None
+    found: list[Report],
+    options: Options,
+    strict: bool,
+    output: str | None,
+    statistics: bool,
+    write_baseline: str | None,
 ) -> int:
     for report in found:
         if report.problem is not None:
             warn(report.problem)
         if report.failed_rules:
             warn(f"{report.path or 'configuration'}: rule {', '.join(report.failed_rules)} failed: a defect of mbpack; report it")
-    skipped = sum(report.skipped for report in found)
-    if skipped:
-        what = (
-            "1 YAML file is no Megatron-Bridge configuration and was"
-            if skipped == 1
-            else (f"{skipped} YAML files are no Megatron-Bridge configurations and were")
-        )
-        warn(f"{what} left out")
+    tell_left_out([report.path or "" for report in found if report.skipped], options.skip_foreign)
     shown = [report for report in found if report.fragment is not None]
     text = _statistics(shown) if statistics and options.output_format == "text" else _render(shown, options)
     try:
@@ -203,14 +212,14 @@ def _near(word: str) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _units(inputs: Inputs, flags: Given, merge: bool) -> list[Unit]:
+def _units(inputs: Inputs, flags: Given, merge: bool, skip_foreign: bool) -> list[Unit]:
     if not inputs.paths:
         if flags.recipe is None:
             raise InputError("name a file, a directory or a launch script, or a recipe with --recipe NAME")
         return [Unit(())]
     if merge:
         return [Unit(tuple(path for path, _ in inputs.paths))]
-    return [Unit((path,), found) for path, found in inputs.paths]
+    return [Unit((path,), found or skip_foreign) for path, found in inputs.paths]
 
 
 def _baseline(path: str | None) -> frozenset[str]:

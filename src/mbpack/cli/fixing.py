@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from mbpack.cli.inputs import InputError
-from mbpack.cli.session import Options, Unit, requests, warn
+from mbpack.cli.session import Options, Unit, is_foreign, requests, tell_left_out, warn
 from mbpack.config.context import ContextError
 from mbpack.config.document import Document
 from mbpack.config.writing import write_atomically
@@ -15,6 +15,7 @@ from mbpack.engine.doctor import Request
 from mbpack.fix.diff import unified
 from mbpack.fix.mend import Mended, mend
 from mbpack.fix.summary import changed_arguments, dropped_arguments, lines
+from mbpack.rules.internal import NOT_BRIDGE
 
 
 def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool, backup: bool) -> int:
@@ -24,11 +25,16 @@ def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool,
     could not be used, 70 when a rule raised.
     """
     code = files = fixes = 0
+    left_out: list[str] = []
     for unit in units:
         try:
             for request in list(requests(unit, options)):
                 mended = mend(request, unsafe)
-                if unit.found and any(found.rule.slug == "cfg/not-bridge" for found in mended.before.findings):
+                if is_foreign(mended.before):
+                    if unit.found:
+                        left_out.append(request.path or "")
+                    else:
+                        code = max(code, _decline(request, mended, diff))
                     continue
                 code = max(code, _finish(request, mended, diff, backup, quiet=len(units) > 1))
                 files += mended.changed
@@ -36,9 +42,19 @@ def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool,
         except (InputError, ContextError) as error:
             warn(str(error))
             code = max(code, 2)
+    tell_left_out(left_out, options.skip_foreign)
     if len(units) > 1:
         print(f"{fixes} fixes in {files} of {len(units)} configurations", file=sys.stderr if diff else sys.stdout)
     return code
+
+
+def _decline(request: Request, mended: Mended, diff: bool) -> int:
+    """One line about a file of another program; what came by stdin goes on as it is."""
+    if not diff:
+        write_all(mended, backup=False)
+    message = next(finding.message for finding in mended.before.findings if finding.rule is NOT_BRIDGE)
+    warn(f"{request.path}: left as it is: {message}")
+    return 1
 
 
 def _finish(request: Request, mended: Mended, diff: bool, backup: bool, quiet: bool) -> int:

@@ -23,7 +23,7 @@ from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from mbpack.report.columns import printable
 from mbpack.report.style import Style
-from mbpack.rules.internal import INTERNAL
+from mbpack.rules.internal import INTERNAL, NOT_BRIDGE
 
 #: From this many configurations on, all processors are used: starting a second process costs about 30 of them.
 PARALLEL_FROM = 100
@@ -50,6 +50,7 @@ class Options(Struct, frozen=True):
     marks: bool = False  # whether fingerprints for a new baseline are wanted
     show_resolved: bool = False
     inspect: bool = False
+    skip_foreign: bool = False  # whether named files of other programs are left out like those of a search
     one_of_many: bool = False  # whether there are other configurations beside each
     lengths: Mapping[int, int] | None = None  # stored row length -> rows of the training data
 
@@ -116,7 +117,7 @@ def _report(unit: Unit, options: Options) -> list[Report]:
             text = f"{path or 'configuration'}: internal error, nothing to report: {type(error).__name__}: {error}"
             found.append(Report(request.path, problem=text, failed=True))
             continue
-        if unit.found and any(finding.rule.slug == "cfg/not-bridge" for finding in result.findings):
+        if unit.found and is_foreign(result):
             found.append(Report(request.path, skipped=True))
             continue
         found.append(_kept(result, options))
@@ -142,7 +143,8 @@ def requests(unit: Unit, options: Options) -> Iterator[Request]:
         yield from _launches(unit.paths[0], request)
         return
     documents = [document for path in unit.paths for document in _read(path)]
-    yield replace(request, documents=documents, path=" + ".join(unit.paths) if unit.paths else None)
+    path = " + ".join(unit.paths) if unit.paths else None
+    yield replace(request, documents=documents, path=path, searched=unit.found)
 
 
 def _read(path: str) -> list[Document]:
@@ -227,6 +229,27 @@ def _fragment(result: Result, options: Options) -> Any:
     from mbpack.report.json import file_data
 
     return file_data(result)
+
+
+#: Names of files left out that are told.
+_TOLD = 5
+
+
+def tell_left_out(paths: Sequence[str], quiet: bool = False) -> None:
+    """One line about files of a search that are another program's; none where the command is told to skip them."""
+    if not paths or quiet:
+        return
+    count = len(paths)
+    what = "1 YAML file is no Megatron-Bridge configuration and was left out"
+    if count > 1:
+        what = f"{count} YAML files are no Megatron-Bridge configurations and were left out"
+    more = f" and {count - _TOLD} more" if count > _TOLD else ""
+    warn(f"{what}: {', '.join(paths[:_TOLD])}{more}")
+
+
+def is_foreign(result: Result) -> bool:
+    """Whether a configuration is another program's: it is neither judged nor changed."""
+    return any(finding.rule is NOT_BRIDGE for finding in result.findings)
 
 
 def warn(message: str) -> None:

@@ -1,8 +1,9 @@
 """Is a file a Megatron-Bridge configuration, and if not, what is it?
 
 Rules make no sense on a file of another program, and a file of another program is the commonest wrong argument. Other
-programs share section names with Megatron-Bridge (``model``, ``optimizer``, ``logger``), so a file counts as another
-program's only if it bears that program's marks and none of the sections that only Megatron-Bridge has.
+programs share section names with Megatron-Bridge (``model``, ``optimizer``, ``logger``) and some of the keys below them,
+so neither proves anything: a file counts as Megatron-Bridge's if it holds keys that only a Megatron program has, or
+nothing that speaks against it. Such a file is not marked: it is judged, and nothing in it is changed.
 """
 
 from __future__ import annotations
@@ -13,107 +14,41 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from mbpack.facts.field_names import belongs_below, is_telling, names_in
+from mbpack.facts.other_programs import FORMATS, ONLY_BRIDGE
+
 from .document import Document
 from .items import Item, Span
-from .scalars import MISSING, Interpolation
+from .telling_keys import Shown, shown_by, targets
 
 CONTAINER: Final = "ConfigContainer"
 _SHARED: Final = frozenset({"checkpoint", "dataset", "logger", "model", "optimizer", "peft", "scheduler", "tokenizer", "train"})
 """Sections whose names other programs use as well."""
+_OTHER_LIBRARIES: Final = ("nemo_automodel.", "nemo_rl.", "torchtune.", "lightning.", "pytorch_lightning.", "mmengine.")
 
 
 class Recognition(Struct, frozen=True):
     """What a file is.
 
     kind     "complete": a whole configuration (``_target_`` of the container at the top); "override": a part of one;
-             "empty": nothing is set; "other": a file of another program, `name` says which; "unknown": no section of
+             "empty": nothing is set, at most
+             sections without a key below them (`span` is the first); "other": a file of another program, `name` says which; "unknown": no section of
              Megatron-Bridge occurs; "unreadable": it could not be read as a mapping, the document's problems say why.
     message  one line for kinds "other" and "unknown": what it looks like and what to do instead.
     span     the key that decided, where there is one.
+    marked   whether its own keys show that it is Megatron-Bridge's; else only its sections' names do.
     """
 
     kind: str
     name: str = ""
     message: str = ""
     span: Span | None = None
+    marked: bool = False
 
     @property
     def is_bridge(self) -> bool:
         """Whether the rules apply to it."""
         return self.kind in {"complete", "override", "empty"}
-
-
-class _Format(Struct, frozen=True):
-    """A kind of file. `marks`: of each group at least one key must stand at the top (dots lead inside)."""
-
-    name: str
-    marks: tuple[tuple[str, ...], ...]
-    advice: str
-
-
-_NOT_HERE: Final = "mbpack checks Megatron-Bridge configurations only"
-_FORMATS: Final = (
-    _Format(
-        "a NeMo-RL configuration",
-        (("policy",), ("grpo", "dpo", "sft", "rm", "ppo", "distillation", "loss_fn", "policy.sequence_packing")),
-        f"its packing is `policy.sequence_packing`, another mechanism; {_NOT_HERE}",
-    ),
-    _Format(
-        "a Primus experiment",
-        (("modules.pre_trainer", "modules.post_trainer", "modules.sft_trainer"),),
-        "give the keys below its `overrides:` to mbpack as KEY=VALUE arguments, or as sections in a file of their own",
-    ),
-    _Format(
-        "an axolotl configuration",
-        (("base_model",), ("sample_packing", "sequence_len", "micro_batch_size", "datasets", "adapter", "num_epochs")),
-        f"axolotl packs in its own way; {_NOT_HERE}",
-    ),
-    _Format(
-        "a LLaMA-Factory configuration",
-        (("finetuning_type", "stage"), ("model_name_or_path", "template", "dataset", "cutoff_len")),
-        f"LLaMA-Factory packs in its own way; {_NOT_HERE}",
-    ),
-    _Format("a verl configuration", (("actor_rollout_ref", "algorithm.adv_estimator"),), _NOT_HERE),
-    _Format(
-        "a NeMo configuration",
-        (("trainer",), ("exp_manager", "data", "log", "resume", "optim", "model.data")),
-        f"NeMo's `model`, `trainer` and `data` are not Megatron-Bridge's sections; {_NOT_HERE}",
-    ),
-    _Format(
-        "a DeepSpeed configuration",
-        (("zero_optimization", "train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer"),),
-        _NOT_HERE,
-    ),
-    _Format("an Accelerate configuration", (("compute_environment", "distributed_type"), ("num_processes",)), _NOT_HERE),
-    _Format(
-        "a file of Hugging Face training arguments",
-        (
-            ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps", "output_dir"),
-            ("learning_rate", "num_train_epochs", "max_steps", "model_name_or_path", "bf16", "fp16"),
-        ),
-        f"{_NOT_HERE}; there, batch sizes are `train.micro_batch_size` and `train.global_batch_size`",
-    ),
-    _Format("a model's config.json", (("architectures", "model_type"), ("hidden_size", "vocab_size")), _NOT_HERE),
-    _Format("a Kubernetes manifest", (("apiVersion",), ("kind",)), "give the configuration or the launch script inside it"),
-    _Format("a GitHub workflow", (("jobs",), ("True", "on", "name")), _NOT_HERE),
-    _Format("a Compose file", (("services",), ("version", "volumes", "networks", "services")), _NOT_HERE),
-    _Format("a conda environment", (("dependencies",), ("channels", "name")), _NOT_HERE),
-    _Format("a pre-commit configuration", (("repos",),), _NOT_HERE),
-    _Format("a report of mbpack", (("schema_version",), ("files", "candidates")), "give the configuration itself"),
-    _Format(
-        "a file of answers for `mbpack init`",
-        (("bridge",), ("workload", "modality", "packing", "family"), ("gpus", "tp", "seq_length", "data", "recipe")),
-        "replay it with `mbpack init --answers FILE` and check what that writes",
-    ),
-)
-_FLAT: Final = frozenset(
-    (
-        *("micro_batch_size", "global_batch_size", "train_iters", "seq_length", "sequence_parallel"),
-        *("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"),
-        *("packed_sequence_specs", "offline_packing_specs", "enable_offline_packing", "enable_in_batch_packing"),
-        *("pack_sequences_in_batch", "packed_sequence_size", "pad_seq_to_mult", "calculate_per_token_loss"),
-    )
-)
 
 
 _SCRIPT: Final = Recognition(
@@ -133,32 +68,33 @@ def looks_like(document: Document, sections: Collection[str]) -> Recognition:
         return _SCRIPT if document.text.startswith("#!") else Recognition("empty")
     target = keys.get("_target_")
     if target is not None and isinstance(target.value, str) and target.value.rpartition(".")[2] == CONTAINER:
-        return Recognition("complete", span=target.key)
-    known = [name for name, item in keys.items() if name in sections and _is_section(item)]
-    if any(name not in _SHARED for name in known):
-        return Recognition("override", span=keys[known[0]].key)
-    other = _other(keys)
-    if other is not None:
-        return other
-    if known:
-        return Recognition("override", span=keys[known[0]].key)
-    written = [name for name in keys if name in sections]
-    if written:
-        return Recognition("override", span=keys[written[0]].key)
-    return _unknown(keys, sections)
+        return Recognition("complete", span=target.key, marked=True)
+    known = [name for name in keys if name in sections]
+    span = keys[known[0]].key if known else None
+    named = list(targets(root))
+    if known and any(path.startswith("megatron.") for path in named):
+        return Recognition("override", span=span, marked=True)
+    shown = shown_by(keys, sections)
+    if not any(key.partition(".")[0] not in _SHARED for key in shown.telling):
+        other = _other(keys, named)
+        if other is not None:
+            return other
+    if known and (shown.enough or shown.undisputed):
+        kind = "override" if shown.telling or shown.common else "empty"
+        return Recognition(kind, span=span, marked=shown.enough)
+    return _unknown(keys, sections, shown)
 
 
-def _is_section(item: Item) -> bool:
-    """Whether a value can be a section: a mapping, or nothing or an expression in its place."""
-    return isinstance(item.value, (dict, Interpolation)) or item.value is None or item.value is MISSING
-
-
-def _other(keys: Mapping[Any, Item]) -> Recognition | None:
+def _other(keys: Mapping[Any, Item], named: Collection[str]) -> Recognition | None:
+    for path in named:
+        if path.startswith(_OTHER_LIBRARIES):
+            name = f"a configuration of {path.partition('.')[0]}"
+            return Recognition("other", name, f"this looks like {name} (`_target_: {path}`): {ONLY_BRIDGE}")
     for name, item in keys.items():
         if isinstance(item.value, dict) and "_component_" in item.value:
-            message = f"this looks like a torchtune configuration (`{name}._component_`): {_NOT_HERE}"
+            message = f"this looks like a torchtune configuration (`{name}._component_`): {ONLY_BRIDGE}"
             return Recognition("other", "a torchtune configuration", message, item.key)
-    for form in _FORMATS:
+    for form in FORMATS:
         found = [next((mark for mark in group if _stands(keys, mark)), None) for group in form.marks]
         if all(mark is not None for mark in found):
             marks = ", ".join(dict.fromkeys(f"`{mark}`" for mark in found))
@@ -181,19 +117,56 @@ def _find(keys: Mapping[Any, Item], mark: str) -> Item | None:
     return _find(item.value, rest) if isinstance(item.value, dict) else None
 
 
-def _unknown(keys: Mapping[Any, Item], sections: Collection[str]) -> Recognition:
-    first = next(iter(keys.values()))
+def _unknown(keys: Mapping[Any, Item], sections: Collection[str], shown: Shown) -> Recognition:
     for name, item in keys.items():
         if isinstance(name, str) and name.partition(".")[0] in sections and "." in name:
             message = f"the key `{name}` is one name with dots in it: write it as nested sections, or give it as KEY=VALUE"
             return Recognition("unknown", "dotted keys", message, item.key)
-        if name in _FLAT:
-            message = f"`{name}` stands at the top: put it below its section (`model:`, `train:`, `dataset:`)"
-            return Recognition("unknown", "keys without a section", message, item.key)
-    shown = ", ".join(f"`{str(name)[:30]}`" for name in list(keys)[:3])
-    more = ", ..." if len(keys) > 3 else ""
-    message = f"no section of a Megatron-Bridge configuration occurs, only {shown}{more}: {_NOT_HERE}"
+    if shown.misplaced and len(shown.misplaced) >= len(shown.strangers):
+        places = "; ".join(f"`{name}` below {_homes(name)}" for name in shown.misplaced)
+        message = f"keys of Megatron-Bridge stand at the top of the file, where they do nothing: put {places}"
+        return Recognition("unknown", "keys without a section", message, keys[shown.misplaced[0]].key)
+    first = next(iter(keys.values()))
+    known = [name for name in keys if name in sections]
+    if known:
+        held = [*shown.telling, *shown.common]
+        others = [*shown.unknown, *shown.strangers]
+        what = (
+            f"only {_some(held)} of its keys exist in Megatron-Bridge" if held else "none of its keys exists in Megatron-Bridge"
+        )
+        message = f"{what}, {_some(others)} do not: {ONLY_BRIDGE}; if it is one, name its release (--bridge 0.6)"
+        return Recognition("unknown", "", message, first.key)
+    message = f"no section of a Megatron-Bridge configuration occurs, only {_some(list(keys))}: {ONLY_BRIDGE}"
     return Recognition("unknown", "", message, first.key)
+
+
+def _some(names: Collection[Any]) -> str:
+    shown = ", ".join(f"`{str(name)[:30]}`" for name in list(names)[:3])
+    return shown + (", ..." if len(names) > 3 else "")
+
+
+def _homes(name: str) -> str:
+    """The sections a field of this name belongs below."""
+    from mbpack.facts.homes import sections_with
+
+    return " and ".join(f"`{section}`" for section in sections_with(name))
+
+
+_TOP: Final = re.compile(r"^([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+_BELOW: Final = re.compile(r"(?:^[ \t]+|[{,][ \t]*)([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+
+
+def shows_nothing(document: Document, sections: Collection[str]) -> bool:
+    """Whether a file that cannot be read as YAML has, by its text, no section with a key that only a Megatron program has."""
+    places = [(match[1], match.start()) for match in _TOP.finditer(document.text)]
+    ends = [start for _, start in places[1:]] + [len(document.text)]
+    for (section, start), end in zip(places, ends, strict=True):
+        if section in sections:
+            fields = names_in(section)
+            names = _BELOW.findall(document.text, start, end)
+            if any((name in fields and is_telling(name)) or belongs_below(name) for name in names):
+                return False
+    return True
 
 
 def _no_mapping(document: Document) -> Recognition:

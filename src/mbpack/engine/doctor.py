@@ -13,7 +13,7 @@ from mbpack.config.context import Context, ContextError, ContextProblem, Given, 
 from mbpack.config.document import Document
 from mbpack.config.evidence import Evidence
 from mbpack.config.overrides import Override, OverrideProblem, as_document
-from mbpack.config.recognise import looks_like
+from mbpack.config.recognise import Recognition, looks_like, shows_nothing
 from mbpack.config.run import Run
 from mbpack.engine.check import Selection, check
 from mbpack.engine.result import Result
@@ -30,6 +30,7 @@ class Request(Struct, frozen=True):
     """What to examine and under which circumstances.
 
     ``documents`` are the files, lowest layer first. ``launch`` is a launch command, ``script`` the file it stands in.
+    ``searched``: the files were met in a directory rather than named, so no flag says that they are Megatron-Bridge's.
     ``look`` gathers evidence from the disk for a run. ``environ`` is the environment of the run, None where unknown.
     """
 
@@ -42,6 +43,7 @@ class Request(Struct, frozen=True):
     script: Document | None = None
     environ: Mapping[str, str] | None = None
     path: str | None = None
+    searched: bool = False
     look: Callable[[Run], Evidence] | None = None
 
 
@@ -61,10 +63,10 @@ def judge(request: Request) -> Result:
     problems = [finding for document in request.documents for finding in document_findings(document)]
     if any(document.root is None for document in request.documents):
         return _unreadable(result, request, problems)
-    stated = context.recipe is not None or context.sources.get("bridge") in ("flag", "directive")
-    foreign = [] if stated else [_foreign(document) for document in request.documents]
-    if any(foreign):
-        result.findings = [*problems, *(finding for finding in foreign if finding is not None)]
+    stated = _stated(context, request)
+    kinds = [looks_like(document, SECTION_NAMES) for document in request.documents]
+    result.findings = _declined(kinds, request, stated)
+    if result.findings:
         return result
     overrides, places = list(request.overrides), []
     if request.launch is not None and request.script is not None:
@@ -86,7 +88,26 @@ def judge(request: Request) -> Result:
         run.evidence = request.look(run)
     place = request.documents[0] if request.documents else request.script
     problems += [UNUSABLE.about(problem, place) for problem in context.problems]
-    return check(run, result, request.selection, problems)
+    check(run, result, request.selection, problems)
+    if not stated and not any(kind.marked for kind in kinds) and request.documents:
+        result.findings = [_untouched(finding) for finding in result.findings]
+    return result
+
+
+def _stated(context: Context, request: Request) -> str:
+    """Who says that the files are Megatron-Bridge's: they themselves, a flag or the script that names them, or nobody ("")."""
+    told = {context.sources.get("bridge"), context.sources.get("recipe")}
+    if "directive" in told:
+        return "file"
+    if request.launch is not None:
+        return "flag"
+    return "flag" if not request.searched and ("flag" in told or "recipe" in context.sources) else ""
+
+
+def _untouched(finding: Finding) -> Finding:
+    """A finding whose fix is words only: nothing shows that the file is one to be changed."""
+    fix = finding.fix
+    return finding if fix is None or not fix.edits else replace(finding, fix=fix._replace(edits=(), safe=False))
 
 
 def _context(request: Request) -> Context:
@@ -99,8 +120,18 @@ def _context(request: Request) -> Context:
     return resolve_context(request.flags, request.project, documents, script=given_by(launch), options=flags_of(launch))
 
 
-def _foreign(document: Document) -> Finding | None:
-    recognition = looks_like(document, SECTION_NAMES)
+def _declined(kinds: Sequence[Recognition], request: Request, stated: str) -> list[Finding]:
+    """What is said of files of other programs instead of judging them; nothing where they are Megatron-Bridge's."""
+    if stated == "file" or (stated == "flag" and all(kind.kind != "other" for kind in kinds)):
+        return []
+    pairs = zip(kinds, request.documents, strict=True)
+    found = (_foreign(kind, document, request.searched) for kind, document in pairs)
+    return [finding for finding in found if finding is not None]
+
+
+def _foreign(recognition: Recognition, document: Document, searched: bool = False) -> Finding | None:
+    if recognition.kind == "empty" and recognition.span is not None and searched:
+        return NOT_BRIDGE.about("its sections are empty", recognition.span, document)
     if recognition.is_bridge or recognition.kind == "unreadable":
         return None
     return NOT_BRIDGE.about(recognition.message, recognition.span, document)
@@ -109,7 +140,11 @@ def _foreign(document: Document) -> Finding | None:
 def _unreadable(result: Result, request: Request, problems: list[Finding]) -> Result:
     """A file that is no mapping: what it looks like, else what the YAML reader says."""
     for document in request.documents:
-        foreign = _foreign(document) if document.root is None else None
+        if document.root is not None:
+            continue
+        foreign = _foreign(looks_like(document, SECTION_NAMES), document)
+        if foreign is None and request.searched and shows_nothing(document, SECTION_NAMES):
+            foreign = NOT_BRIDGE.about("it cannot be read, and nothing in it shows Megatron-Bridge", None, document)
         if foreign is not None:
             problems.insert(0, foreign)
     fatal = [finding for finding in problems if finding.outcome.consequence == "rejected"]

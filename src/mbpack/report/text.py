@@ -14,6 +14,7 @@ from mbpack.report.columns import clip, columns, flow, head, printable, tail
 from mbpack.report.json import MAX_BITS, distinct, is_argument, place
 from mbpack.report.style import Style
 from mbpack.rules.base import Finding, words
+from mbpack.rules.internal import NOT_BRIDGE
 
 _WHEN = {
     "load": "while the file is read",
@@ -81,6 +82,10 @@ def _lines(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
         good = "no problems found"
         lines = style.wrap(f"{name}: {good} ({_scope(result)})", "", "  ")
         yield from (line.replace(good, style.paint("good", good)) for line in lines)
+        return
+    if [finding.rule for finding in shown] == [NOT_BRIDGE]:
+        lines = style.wrap(f"{name}: not checked, {shown[0].message} [{NOT_BRIDGE.code}]", "", "  ")
+        yield from (style.paint("error", line) for line in lines)
         return
     yield from _heading(name, _context(result), style)
     for finding in shown:

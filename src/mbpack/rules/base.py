@@ -140,7 +140,13 @@ class Rule:
         setting: Setting | None = None,
         offset: int | None = None,
     ) -> Finding:
-        """A finding at a canonical key, with the settings it follows from as related places."""
+        """A finding at a canonical key, with the settings it follows from as related places.
+
+        Raises:
+            ValueError: the fix removes a key and calls itself safe; what somebody wrote is never removed unasked.
+        """
+        if fix is not None and fix.safe and any(edit.op == "delete" for edit in fix.edits):
+            raise ValueError(f"{self.code}: removing a key is no safe fix")
         return Finding(
             rule=self,
             outcome=outcome,

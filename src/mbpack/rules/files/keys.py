@@ -13,6 +13,7 @@ from mbpack.facts.releases import R05, R07
 from mbpack.facts.schema import classes_with, releases_with
 from mbpack.facts.wrappers import is_wrapper_key
 from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, Outcome, RejectingRule, Rule, words
+from mbpack.rules.files.misplaced import Meant, misplaced
 
 
 def _outcome(run: Run) -> Outcome:
@@ -59,7 +60,7 @@ class RenamedKey(RejectingRule):
                 fix = Fix(f"remove it: in {run.release} {name} alone is the switch", (Edit("delete", key.path),))
             effect = self._effect(run, key.path)
             if any(walk(layer.root, tuple(name.split("."))) is not None for layer in run.settings.layers):
-                fix, effect = Fix(f"remove it: {name} is set too", (Edit("delete", key.path),), safe=True), f", {name} counts"
+                fix, effect = Fix(f"remove it: {name} is set too", (Edit("delete", key.path),)), f", {name} counts"
             done = "the file is refused" if run.complete else "it is ignored" + effect
             yield self.finding(
                 run,
@@ -87,7 +88,9 @@ class RenamedKey(RejectingRule):
 class YamlUnknownKey(RejectingRule):
     """A key that the release's configuration does not have.
 
-    In an override it is dropped with a log line: a misspelled setting silently does nothing. A complete file is refused.
+    In an override it is dropped with a log line: a misspelled setting, or one that stands in the wrong section or in none,
+    silently does nothing. A complete file is refused. What nothing is known of at the top of a file may belong to another
+    program: it is named, and never removed.
 
     ## Bad
     ```yaml
@@ -113,32 +116,54 @@ class YamlUnknownKey(RejectingRule):
                 continue
             if not run.complete and (not key.is_text or is_wrapper_key(key.path) or self._told_elsewhere(run, key)):
                 continue
-            section = "." not in key.path
-            outcome = _outcome(run)
-            if section and not run.complete:
-                outcome = outcome.as_warning()
-            near = self._near(key)
-            done = "the file is refused" if run.complete else "it is ignored"
-            hint = self._elsewhere(run, key)
-            what = f"section {key.path}" if section else key.path
-            fix = (
-                Fix(f"{near}", (Edit("rename", key.path, to=near),), safe=False)
-                if near and not hint
-                else Fix(f"remove {key.path}", (Edit("delete", key.path),), safe=True)
-            )
-            yield self.finding(
-                run,
-                outcome,
-                key.path,
-                f"{what} does not exist in {run.release}: {done}",
-                why=hint,
-                setting=key.setting,
-                on_key=True,
-                caret=f"did you mean {near.rpartition('.')[2]}?" if near and not hint else "",
-                fix=fix,
-                station="load",
-                offset=key.offset,
-            )
+            yield self._say(run, key, misplaced(run, key) or self._mistyped(run, key))
+
+    def _say(self, run: Run, key: UnknownKey, found: Meant) -> Finding:
+        outcome = _outcome(run)
+        what = key.path
+        if "." not in key.path and not run.complete:
+            what = f"section {key.path}" if self._is_mapping(key) else f"{key.path} at the top"
+            outcome = outcome if found.surely else outcome.as_warning()
+        done = "the file is refused" if run.complete else "it is ignored"
+        return self.finding(
+            run,
+            outcome,
+            key.path,
+            f"{what} does not exist in {run.release}: {done}",
+            why=found.why,
+            setting=key.setting,
+            on_key=True,
+            caret=found.caret,
+            fix=found.fix,
+            station="load",
+            offset=key.offset,
+        )
+
+    def _mistyped(self, run: Run, key: UnknownKey) -> Meant:
+        """A name close by, or words about where the key does exist; what nothing is known of may be somebody else's."""
+        near = self._near(key)
+        hint = self._elsewhere(run, key)
+        at_top = "." not in key.path
+        if near and not hint and not (at_top and not self._can_be(run, near, key)):
+            fix = Fix(near, (Edit("rename", key.path, to=near),))
+            return Meant(fix, caret=f"did you mean {near.rpartition('.')[2]}?", surely=True)
+        if at_top and not run.complete:
+            return Meant(Fix("remove it, unless another program reads it"))
+        if not run.complete and any(
+            is_wrapper_key(other.path) and other.path != "defaults" for other in unknown_keys(run.settings)
+        ):
+            return Meant(Fix("remove it, unless the wrapper reads it"), hint)
+        return Meant(Fix(f"remove {key.path}", (Edit("delete", key.path),)), hint)
+
+    @staticmethod
+    def _can_be(run: Run, section: str, key: UnknownKey) -> bool:
+        """Whether a key at the top can be a mistyped section: a mapping, and that section is not written as well."""
+        written = any(walk(layer.root, (section,)) is not None for layer in run.settings.layers)
+        return YamlUnknownKey._is_mapping(key) and not written
+
+    @staticmethod
+    def _is_mapping(key: UnknownKey) -> bool:
+        return key.setting.item is not None and isinstance(key.setting.item.value, dict)
 
     @staticmethod
     def _told_elsewhere(run: Run, key: UnknownKey) -> bool:

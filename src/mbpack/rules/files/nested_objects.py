@@ -217,7 +217,7 @@ class NestedUnderNone(RejectingRule):
         recipe = run.settings.recipe
         if recipe is not None and recipe.dataset_class == run.dataset_class:
             edits = (Edit("delete", "dataset._target_"),)
-            return Fix("remove dataset._target_: the recipe's dataset is of this class already", edits, safe=True)
+            return Fix("remove dataset._target_: the recipe's dataset is of this class already", edits)
         held = recipe.value(key) if recipe is not None else None
         if not isinstance(held, Mapping):
             return Fix(f"remove dataset._target_, or give {key} with a _target_ of its own")

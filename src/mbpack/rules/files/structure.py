@@ -71,7 +71,7 @@ class SectionNull(RejectingRule):
             else "",
             setting=_setting(name, item, layer),
             on_key=True,
-            fix=Fix(f"delete the line `{name}:` or give it a value", (Edit("delete", name),), safe=True),
+            fix=Fix(f"delete the line `{name}:` or give it a value", (Edit("delete", name),)),
             station=station,
         )
 

@@ -9,6 +9,7 @@ from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R06, R07
 from mbpack.rules.base import (
+    CRASH_DATA,
     CRASH_STEP,
     IGNORED,
     REJECTED,
@@ -17,10 +18,14 @@ from mbpack.rules.base import (
     Fix,
     RejectingRule,
     Rule,
+    in_yaml,
     set_to,
     words,
 )
 from mbpack.rules.packing.batch import GBS, MBS
+
+#: What the builder of the data iterators takes.
+LOADERS = ("single", "cyclic", "batch", "external")
 
 
 class InBatchMbsGtOne(RejectingRule):
@@ -155,7 +160,7 @@ class GptSftInBatchExtra(RejectingRule):
     ```
 
     ## Upstream
-    - 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
+    - 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`; `data/loaders.py`, `build_train_valid_test_data_iterators`
     """
 
     code, slug = "BAT111", "batch/gptsft-inbatch-extra"
@@ -193,13 +198,13 @@ class GptSftInBatchExtra(RejectingRule):
             )
         if run.in_batch:
             loader = run.value("dataset.dataloader_type")
-            if loader not in ("batch", "single", "cyclic"):
+            if loader not in LOADERS:
                 yield self.finding(
                     run,
-                    REJECTED,
+                    CRASH_DATA,
                     "dataset.dataloader_type",
-                    f"GPT-SFT in-batch packing needs dataloader_type single or cyclic, found {loader}",
-                    fix=Fix("dataloader_type: cyclic", set_to(run, ("dataset.dataloader_type", "cyclic")), safe=True),
+                    f"dataloader_type {in_yaml(loader)} is none of {words(LOADERS, 'and')}: the data are not built",
+                    fix=Fix("dataloader_type: cyclic", set_to(run, ("dataset.dataloader_type", "cyclic"))),
                 )
 
 

@@ -30,7 +30,8 @@ class OfflineMbsOne(RejectingRule):
     """Offline packing needs micro_batch_size 1.
 
     An offline pack already is a full row of tokens, so a microbatch holds exactly one. The start-up refuses a larger
-    micro batch; older cores used only the first row's boundaries without a word.
+    micro batch; older cores used only the first row's boundaries without a word. The global batch may stay: it counts packs,
+    so a step trains on as many tokens as before.
 
     ## Bad
     ```yaml
@@ -69,16 +70,9 @@ class OfflineMbsOne(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.offline or (run.mbs or 0) <= 1:
             return
-        mbs = int(run.mbs)
         gbs = run.maybe(GBS)
-        fix = Fix("micro_batch_size: 1", set_to(run, (MBS, 1)), safe=True)
-        if isinstance(gbs, int) and gbs >= mbs:
-            fix = Fix(
-                f"micro_batch_size: 1 and global_batch_size: {gbs // mbs} (same microbatches per step), or keep {gbs} for"
-                " the same packs per step",
-                set_to(run, (MBS, 1), (GBS, gbs // mbs)),
-                safe=True,
-            )
+        stays = f" (global_batch_size {gbs} stays: {gbs} packs a step)" if isinstance(gbs, int) else ""
+        fix = Fix(f"micro_batch_size: 1{stays}", set_to(run, (MBS, 1)), safe=True)
         yield self.finding(
             run,
             REJECTED,
@@ -188,7 +182,7 @@ class OfflineEnablePair(RejectingRule):
                 specs if cleared else switch,
                 "offline packing is switched on without offline_packing_specs",
                 related=(switch if cleared else specs,),
-                fix=Fix("enable_offline_packing: false as well (packing off)", set_to(run, (switch, False)), safe=True)
+                fix=Fix("enable_offline_packing: false as well (packing off)", set_to(run, (switch, False)))
                 if cleared
                 else Fix(
                     "add offline_packing_specs with _target_, packed_sequence_size and pad_seq_to_mult",

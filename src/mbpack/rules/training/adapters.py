@@ -172,7 +172,7 @@ class KeptAdapter(Rule):
                     run,
                     Setting(ADAPTER, item.value, layer.origin, item, layer.document),
                     f"peft is {'null' if item.value is None else 'no adapter'} here, and the recipe's {kept} is trained all the same",
-                    Fix("a recipe for full fine-tuning, or no peft line", (Edit("delete", ADAPTER),), safe=True),
+                    Fix("a recipe for full fine-tuning, or no peft line", (Edit("delete", ADAPTER),)),
                 )
             elif target is not None:
                 yield from self._exchanged(run, kept, target, [name for name in item.value if name != "_target_"])
