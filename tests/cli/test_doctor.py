@@ -198,7 +198,7 @@ def test_the_release_shown_by_the_file_and_assumed(doctor: Call, mbpack: Call, f
     assert context(doctor("old.yaml"))["sources"] == {"bridge": "file"}
     assert context(doctor("none.yaml"))["sources"] == {"bridge": "default"}
     assert context(doctor("none.yaml"))["gpus"] is None
-    assert "assumed: --bridge" in mbpack("doctor", "none.yaml").out
+    assert "assumed: nothing names a release" in mbpack("doctor", "none.yaml").out
     (folder / "none.yaml").write_text("model: {seq_length: x}\n")
     assert "(assumed: nothing names a release)" in " ".join(mbpack("doctor", "none.yaml").out.split())
     assert "0.5 (from dataset.packed_sequence_specs)" in " ".join(mbpack("doctor", "old.yaml", "model.seq_length=x").out.split())

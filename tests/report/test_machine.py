@@ -127,6 +127,7 @@ FINDING = {
     "related": [{"key": TEXT, "line": MAYBE_NUMBER, "column": MAYBE_NUMBER, "value": anything}],
     "fix": maybe({"safety": {"safe", "unsafe"}, "title": TEXT, "edits": [EDIT]}),
     "fires_first": bool,
+    "holds_for": maybe({"recipes": NUMBER, "of": NUMBER, "such_as": [TEXT], "not_with": [TEXT]}),
 }
 CONTEXT = {
     "bridge": TEXT,
@@ -144,6 +145,15 @@ CONTRACT = {
             "context": CONTEXT,
             "mode": MODES,
             "verdict": VERDICTS,
+            "candidates": maybe(
+                {
+                    "recipes": NUMBER,
+                    "rejected": NUMBER,
+                    "accepted": NUMBER,
+                    "unknown": NUMBER,
+                    "few": [{"code": TEXT, "slug": TEXT, "message": TEXT, "recipes": NUMBER}],
+                }
+            ),
             "findings": [FINDING],
             "not_checked": [{"code": TEXT, "needs": [TEXT]}],
             "derived": by_name(int),

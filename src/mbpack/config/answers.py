@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -17,6 +17,16 @@ class Origin(Enum):
     FILE = "file"
     RECIPE = "recipe"
     DEFAULT = "default"
+
+
+T = TypeVar("T")
+
+
+def twin(original: T) -> T:
+    """A shallow copy of a plain object; what :func:`copy.copy` does, at a fraction of its time."""
+    new = object.__new__(original.__class__)
+    vars(new).update(vars(original))
+    return new
 
 
 class _Absent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from mbpack.config.answers import Layer
+from mbpack.config.answers import Layer, twin
 from mbpack.config.document import MISSING, Item
 from mbpack.config.layering import is_gone
 from mbpack.facts.classes import DatasetKind, dataset_kind
@@ -33,11 +33,21 @@ class ObjectClasses:
         self.specs = specs
         self._found: dict[tuple[str, ...], str | None] = {}
 
+    def on(self, recipe: Recipe, forget: bool) -> ObjectClasses:
+        """The same layers on another recipe; ``forget`` what was found, unless it holds for that recipe too."""
+        new = twin(self)
+        new.recipe, new._found = recipe, {} if forget else dict(self._found)
+        return new
+
     def at(self, parts: tuple[str, ...]) -> str | None:
         """Short class name of the object at a path of this release, None where it is not known or there is no object."""
         if parts not in self._found:
             self._found[parts] = None  # a key may name itself as its owner
-            self._found[parts] = self._find_class(parts)
+            try:
+                self._found[parts] = self._find_class(parts)
+            except BaseException:
+                del self._found[parts]
+                raise
         return self._found[parts]
 
     def _find_class(self, parts: tuple[str, ...]) -> str | None:

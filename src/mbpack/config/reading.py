@@ -108,6 +108,11 @@ class Reading:
         return self.settings.complete
 
     @property
+    def stands_on_a_recipe(self) -> bool:
+        """Whether the configuration is a difference to a recipe, named or not."""
+        return not self.complete and bool(self.settings.layers)
+
+    @property
     def gpus(self) -> int:
         """World size; raises Unknown without ``--gpus``."""
         if self.context.gpus is None:

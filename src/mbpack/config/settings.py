@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind
+from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind, twin
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.layering import are_positions, is_gone, settle
 from mbpack.config.object_classes import ObjectClasses, walk
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["ABSENT", "Layer", "Object", "Origin", "Setting", "Settings", "Unknown", "WrongKind", "walk"]
 
 _MOST_DEFAULTS = 10_000
+#: What settings work out once, and their recipe decides.
+_WORKED_OUT = frozenset({"keeps_adapter", "_nested_model", "_new_dataset"})
 
 
 class Settings:
@@ -61,6 +63,17 @@ class Settings:
         #: What others worked out once from these settings.
         self.memo: dict[str, Any] = {}
 
+    def on(self, recipe: Recipe, forget: bool = False) -> Settings:
+        """The same layers on another recipe; ``forget`` the answers so far, unless they hold for that recipe too."""
+        new = twin(self)
+        if forget:
+            for name in [name for name in vars(new) if name in _WORKED_OUT]:
+                delattr(new, name)
+        new.recipe, new.base_known = recipe, True
+        new.classes = self.classes.on(recipe, forget)
+        new._answers, new.memo = ({}, {}) if forget else (dict(self._answers), dict(self.memo))
+        return new
+
     # ------------------------------------------------------------------ asking
 
     def find(self, key: str) -> Setting:
@@ -89,8 +102,15 @@ class Settings:
 
     def written(self, key: str) -> Setting | None:
         """The answer where the user wrote the key, else None."""
+        if not self._may_be_written(self._paths[key]):
+            return None
         found = self.peek(key)
         return found if found is not None and found.item is not None else None
+
+    def _may_be_written(self, parts: tuple[str, ...]) -> bool:
+        """Whether some layer has something at a path; asked first because the answer needs no recipe."""
+        inner = ("model", "transformer", *parts[1:]) if parts[0] == "model" else parts
+        return any(walk(layer.root, path) is not None for layer in self.layers for path in {parts, inner})
 
     def mapping(self, key: str) -> dict[str, Setting]:
         """All entries of a free mapping (``dataset.dataset_kwargs``) over all layers and the recipe.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -10,12 +11,15 @@ from mbpack.config.context import ContextError
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin, Unknown, WrongKind
 from mbpack.engine.derived import derived_values
-from mbpack.engine.result import NotChecked, Result
+from mbpack.engine.result import Candidates, NotChecked, Result
 from mbpack.engine.suppress import apply_ignores
 from mbpack.facts.order import position
 from mbpack.rules.base import Finding, Rule
 from mbpack.rules.internal import INTERNAL
 from mbpack.rules.registry import rules_for
+
+if TYPE_CHECKING:
+    from mbpack.engine.over_recipes import Overall
 
 #: Needs that only the machine that trains can meet; they never decide a verdict.
 ENVIRONMENT = frozenset({"filesystem", "hardware", "environment", "libraries", "data", "nodes", "step"})
@@ -70,21 +74,48 @@ def check(run: Run, result: Result, selection: Selection | None = None, problems
     ``problems`` are findings about the files themselves. A refusal that is hidden, by an ignore directive or a
     selection of rules, leaves the verdict open: nobody can then say what the start-up would do.
     """
-    found, not_checked = _run_rules(run, result)
+    over = _over_recipes(run) if run.stands_on_a_recipe and not run.settings.base_known else None
+    if over is None:
+        found, not_checked = _run_rules(run, result)
+    else:
+        found, not_checked = over.findings, over.not_checked
+        result.checked, result.failed_rules = over.checked, over.failed_rules
     findings = [*problems, *found]
     selection = selection or Selection()
     kept = [finding for finding in findings if selection.wants(finding.rule)]
     result.findings, result.suppressed = apply_ignores(run, kept)
-    refusals = [finding for finding in result.findings if finding.outcome.consequence == "rejected"]
-    hidden = sum(finding.outcome.consequence == "rejected" for finding in findings) - len(refusals)
+    refusals = [finding for finding in result.findings if _refuses(finding)]
+    hidden = sum(_refuses(finding) for finding in findings) - len(refusals)
     result.first = min(refusals, key=_fires(run), default=None)
     result.verdict = "unknown" if hidden and not refusals else _verdict(refusals, not_checked)
+    if over is not None:
+        result.verdict, result.candidates = _verdict_over(over, result.first, bool(hidden))
     result.mode = _mode(run)
     result.derived = derived_values(run)
     result.run = run
     result.findings.sort(key=_report_order(run, result.first))
     result.not_checked = [entry for entry in not_checked if selection.wants(entry.rule) and entry.rule.reports_unknown]
     return result
+
+
+def _refuses(finding: Finding) -> bool:
+    """Whether a finding alone settles that the start-up stops."""
+    return finding.outcome.consequence == "rejected" and finding.holds_for is None
+
+
+def _over_recipes(run: Run) -> Overall:
+    from mbpack.engine.over_recipes import judge_over_recipes
+
+    return judge_over_recipes(run, rules_for(run.settings), _leaves_open)
+
+
+def _verdict_over(over: Overall, first: Finding | None, hidden: bool) -> tuple[str, Candidates]:
+    """Rejected when all candidates refuse the file, accepted when all accept it; else it depends on the recipe."""
+    everything = over.part.mask
+    rejected = everything if first is not None else over.rejected
+    accepted = everything & ~rejected & ~over.unjudged
+    verdict = "rejected" if rejected == everything else "accepted" if accepted == everything and not hidden else "unknown"
+    return verdict, Candidates(tuple(over.names), rejected.bit_count(), accepted.bit_count(), tuple(over.few))
 
 
 def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked]]:
@@ -110,10 +141,12 @@ def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked
 def _verdict(refusals: Sequence[Finding], not_checked: Sequence[NotChecked]) -> str:
     if refusals:
         return "rejected"
-    for entry in not_checked:
-        if entry.rule.rejects and not (entry.needs and ENVIRONMENT.issuperset(entry.needs)):
-            return "unknown"
-    return "accepted"
+    return "unknown" if any(map(_leaves_open, not_checked)) else "accepted"
+
+
+def _leaves_open(entry: NotChecked) -> bool:
+    """Whether a rule that could not be judged leaves the verdict open."""
+    return entry.rule.rejects and not (entry.needs and ENVIRONMENT.issuperset(entry.needs))
 
 
 def _mode(run: Run) -> str:

@@ -22,6 +22,20 @@ class NotChecked(Struct, frozen=True):
     reason: str = ""
 
 
+class Candidates(Struct, frozen=True):
+    """The recipes that a file without one may stand on, and how they answer; ``few`` are findings on hardly any of them."""
+
+    names: tuple[str, ...]
+    rejected: int
+    accepted: int
+    few: tuple[Finding, ...] = ()
+
+    @property
+    def open(self) -> int:
+        """Recipes for which the verdict is not known."""
+        return len(self.names) - self.rejected - self.accepted
+
+
 class Result(Struct):
     """Findings, verdict, derived values and what was not checked, for one configuration."""
 
@@ -38,6 +52,7 @@ class Result(Struct):
     suppressed: int = 0
     run: Run | None = None
     failed_rules: list[str] = field(default_factory=list)
+    candidates: Candidates | None = None
 
     @property
     def errors(self) -> int:

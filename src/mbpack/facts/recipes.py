@@ -81,6 +81,10 @@ class Recipe(Struct, frozen=True):
                 return found.default
         return None
 
+    def is_called(self, name: str) -> bool:
+        """Whether this is the recipe of that name."""
+        return self.name == name
+
     @property
     def spreads_experts(self) -> bool:
         """Whether the recipe itself asks for expert parallelism."""

@@ -55,11 +55,27 @@ def file_data(result: Result) -> dict[str, Any]:
         },
         "mode": result.mode,
         "verdict": result.verdict,
+        "candidates": _candidates(result),
         "findings": [finding_data(finding, finding is result.first, result.path) for finding in result.findings],
         "not_checked": [_not_checked(entry) for entry in result.not_checked],
         "derived": {name: derived.value for name, derived in result.derived.items()},
         "upstream_tests": test_commands(result.run) if result.run is not None else [],
     }
+
+
+def _candidates(result: Result) -> dict[str, Any] | None:
+    """The recipes that a file without one was judged over, and how they answer."""
+    held = result.candidates
+    if held is None:
+        return None
+    answers = {"recipes": len(held.names), "rejected": held.rejected, "accepted": held.accepted, "unknown": held.open}
+    return answers | {"few": [_seldom(finding) for finding in held.few]}
+
+
+def _seldom(finding: Finding) -> dict[str, Any]:
+    """A finding that hardly any of the recipes brings, in short."""
+    count = finding.holds_for.recipes if finding.holds_for is not None else None
+    return {"code": finding.rule.code, "slug": finding.rule.slug, "message": finding.message, "recipes": count}
 
 
 def _not_checked(entry: NotChecked) -> dict[str, Any]:
@@ -84,6 +100,7 @@ def finding_data(finding: Finding, fires_first: bool, path: str | None = None) -
         "related": [_related(setting, path) for setting in distinct(finding.related, finding.setting)],
         "fix": None,
         "fires_first": fires_first,
+        "holds_for": None if finding.holds_for is None else finding.holds_for._asdict(),
     }
     if finding.fix is not None:
         data["fix"] = {

@@ -120,6 +120,10 @@ def _scope(result: Result) -> str:
         text += f", {len(result.not_checked)} not checkable: {', '.join(needs)}"
     if result.suppressed:
         text += f", {_count(result.suppressed, 'finding')} suppressed"
+    if result.candidates is not None:
+        from mbpack.report.candidates import heading
+
+        text += f"; {heading(result)}"
     if result.context is not None and result.context.sources.get("bridge") == "default":
         text += f"; Megatron-Bridge {result.context.version.text} assumed: --bridge"
     return text
@@ -134,6 +138,10 @@ def _context(result: Result) -> str:
     words = [f"Megatron-Bridge {context.version.text}" + (f" ({reasons[source]})" if source in reasons else "")]
     if context.recipe:
         words.append(f"recipe {context.recipe}")
+    elif result.candidates is not None:
+        from mbpack.report.candidates import heading
+
+        words.append(heading(result))
     words.append(f"{context.gpus} GPUs" if context.gpus else "GPUs unknown")
     words.append(f"launcher {context.launcher or 'unknown'}")
     return ", ".join(words)
@@ -149,6 +157,10 @@ def _finding(finding: Finding, first: bool, path: str | None, style: Style) -> I
     yield style.paint(outcome.severity, label) + lines[0][len(label) :]
     yield from lines[1:]
     yield from _source(finding, path, style)
+    if finding.holds_for is not None:
+        from mbpack.report.candidates import holds_for
+
+        yield from style.wrap(holds_for(finding.holds_for), "  when  ", "        ")
     if finding.why:
         yield from style.wrap(finding.why, "  why   ", "        ")
     if finding.fix is not None:
@@ -267,6 +279,10 @@ def _closing(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
     settled = settled_by_launcher(result)
     if result.not_checked or settled:
         yield from _not_checked(result.not_checked, settled, style)
+    if result.candidates is not None:
+        from mbpack.report.candidates import closing
+
+        yield from closing(result.candidates, result.findings, style)
     if result.run is not None and not one_of_many:
         commands = test_commands(result.run)
         if commands:

@@ -17,6 +17,9 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Setting
 from mbpack.facts.releases import NIGHTLY, R03, Release
 
+#: From the worst to the mildest.
+SEVERITIES = ("error", "warning", "info")
+
 
 class Outcome(NamedTuple):
     """How bad a finding is, what happens if nothing is done, and when."""
@@ -72,6 +75,15 @@ class Fix(NamedTuple):
     safe: bool = False
 
 
+class HoldsFor(NamedTuple):
+    """For how many of the recipes that a file without one may stand on a finding holds, with some of either kind."""
+
+    recipes: int
+    of: int
+    such_as: tuple[str, ...] = ()
+    not_with: tuple[str, ...] = ()
+
+
 class Finding(Struct, frozen=True):
     """One problem at one place."""
 
@@ -86,6 +98,7 @@ class Finding(Struct, frozen=True):
     station: str = ""
     on_key: bool = False  # the place is the key rather than its value
     offset: int | None = None  # among refusals at load: where the loader stops, as a character offset
+    holds_for: HoldsFor | None = None  # where the recipe is not known and only some bring it about
 
 
 class Rule:

@@ -69,7 +69,7 @@ def splits_contiguously(run: Run) -> bool:
     mode, recipe = run.value("model.cp_partition_mode"), run.settings.recipe
     if mode is not None or run.release < R06:
         return bool(mode == "contiguous")
-    return recipe is not None and recipe.name == hard_blocks.DSV4_PACKED_RECIPE
+    return recipe is not None and recipe.is_called(hard_blocks.DSV4_PACKED_RECIPE)
 
 
 def overlap_key(run: Run) -> str | None:
