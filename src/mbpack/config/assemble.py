@@ -14,7 +14,17 @@ from mbpack.facts import recipes
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.schema import schema
 
+#: From this likeness on a name is taken for a misspelling of a shipped one rather than somebody's own recipe.
+_ALIKE = 0.93
 CONTAINER = "ConfigContainer"
+
+
+class UnknownRecipe(ContextError):
+    """A recipe that the release does not ship: a fork's, another release's (``mistaken``), or misspelled (``mistaken``)."""
+
+    def __init__(self, message: str, mistaken: bool) -> None:
+        super().__init__(message)
+        self.mistaken = mistaken
 
 
 def is_complete(root: Item) -> bool:
@@ -27,7 +37,7 @@ def find_recipe(context: Context) -> Recipe | None:
     """The recipe a context names.
 
     Raises:
-        ContextError: when the release has no such recipe; the message offers close names.
+        UnknownRecipe: when the release has no such recipe; the message offers close names.
     """
     if context.recipe is None:
         return None
@@ -39,7 +49,8 @@ def find_recipe(context: Context) -> Recipe | None:
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         if elsewhere:
             hint = f" (it exists in {', '.join(elsewhere)}){hint}"
-        raise ContextError(f"Megatron-Bridge {release} has no recipe {context.recipe}{hint}")
+        mistaken = bool(elsewhere or recipes.suggest(release, context.recipe, 1, _ALIKE))
+        raise UnknownRecipe(f"Megatron-Bridge {release} has no recipe {context.recipe}{hint}", mistaken)
     return recipe
 
 

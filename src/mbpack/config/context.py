@@ -7,14 +7,14 @@ file itself shows; else unknown. Only the release has a last resort, the newest 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from mbpack.config.document import Document, Item
-from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
-from mbpack.facts.releases import DEFAULT, NIGHTLY, R03, R04, R05, R06, R07, Release, Version, parse_version, version_of
+from mbpack.config.shown_release import shown_release
+from mbpack.facts.releases import Version, parse_version, version_of
 
 LAUNCHERS = ("run_recipe", "script")
 _DIRECTIVE = re.compile(r"#\s*mbpack\s*:\s*(.*)$")
@@ -38,10 +38,14 @@ class Ignore(Struct, frozen=True):
 
 
 class ContextProblem(Struct, frozen=True):
-    """Something a file's own directive says that cannot be used; the report goes on without it."""
+    """Something a file's own directive says that cannot be used; the report goes on without it.
+
+    ``severity`` is that of the finding: "info" where nobody can say that anything is wrong.
+    """
 
     message: str
     line: int | None = None
+    severity: str = "error"
 
 
 class Given(Struct, frozen=True):
@@ -147,97 +151,6 @@ def check_value(name: str, value: str, where: str) -> Any:
     return value
 
 
-#: What a key, anywhere in a file, tells about the release: (dotted path or ``_target_`` value, oldest, newest).
-_KEY_MARKERS: tuple[tuple[str, Release | None, Release | None], ...] = (
-    ("dataset.fold_alignment_padding", NIGHTLY, None),
-    ("model.dynamic_context_parallel", NIGHTLY, None),
-    ("model.min_dynamic_context_parallel_size", NIGHTLY, None),
-    ("dataset.enable_global_batch_packing", R07, None),
-    ("model.sequence_packing_scheduler", R07, None),
-    ("dataset.source_weights", R07, None),
-    ("dataset.blend_seed", R07, None),
-    ("dataset.hf_processor_kwargs", R07, None),
-    (SPECS, R06, None),
-    (OFFLINE_SWITCH, R06, None),
-    ("dataset.enable_in_batch_packing", R06, None),
-    ("dataset.preprocessing", R06, None),
-    ("dataset.hf_dataset", R06, None),
-    ("train.num_epochs", R06, None),
-    ("env_vars", R06, None),
-    ("dist.eval_context_parallel_size", R05, None),
-    ("validation.eval_micro_batch_size", R05, None),
-    ("validation.eval_global_batch_size", R05, None),
-    ("model.cuda_graph_modules", R05, None),
-    ("dataset.packed_sequence_specs", None, R05),
-    ("dataset.pack_sequences_in_batch", None, R05),
-    ("dist.lazy_init", None, R03),
-    ("validation", R04, None),
-    ("dist.lazy_mpu_init", R04, None),
-    ("dataset.packed_sequence_specs.num_tokenizer_workers", R04, R05),
-)
-_TARGET_MARKERS: tuple[tuple[str, Release | None, Release | None], ...] = (
-    ("megatron.bridge.training.config.FinetuningDatasetConfig", None, R05),
-    ("megatron.bridge.data.datasets.packed_sequence.PackedSequenceSpecs", None, R05),
-    ("megatron.bridge.data.packing.config.PackedSequenceSpecs", R06, None),
-    ("megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig", R06, None),
-    ("megatron.bridge.data.builders.energon.EnergonDatasetConfig", R06, None),
-    ("megatron.bridge.data.builders.direct_hf_sft.DirectHFSFTDatasetConfig", R06, None),
-    ("megatron.bridge.data.energon.energon_provider.EnergonProvider", None, R05),
-    ("megatron.bridge.data.vlm_datasets.hf_provider.HFDatasetConversationProvider", None, R05),
-    ("megatron.bridge.data.builders.hf_dataset.HFDatasetConfig", None, R05),
-)
-
-
-def infer_release(roots: Iterable[Item]) -> tuple[Release, str] | None:
-    """The release a file shows by its keys, with the key that told; None when nothing does.
-
-    The markers bound the release from below and above. Within the bounds the newest published release wins, so that a
-    file with old keys means 0.5 and one with new keys 0.6. Contradicting markers (an old key beside a new one) are
-    read as a half-finished migration: the newer bound wins.
-    """
-    oldest: Release = R03
-    newest: Release | None = None
-    told_old = told_new = None
-    for path, low, high in _found_markers(roots):
-        if low is not None and (told_old is None or low > oldest):
-            oldest, told_old = low, path
-        if high is not None and (newest is None or high < newest):
-            newest, told_new = high, path
-    if told_old is None and told_new is None:
-        return None
-    if newest is not None and (told_old is None or newest >= oldest):
-        return newest, told_new or ""
-    if oldest > DEFAULT:
-        return oldest, told_old or ""
-    return DEFAULT, told_old or ""
-
-
-def _found_markers(roots: Iterable[Item]) -> Iterable[tuple[str, Release | None, Release | None]]:
-    for root in roots:
-        if not isinstance(root.value, dict):
-            continue
-        for path, low, high in _KEY_MARKERS:
-            item: Item | None = root
-            for part in path.split("."):
-                item = item.value.get(part) if item is not None and isinstance(item.value, dict) else None
-            if item is not None and (item.value is not None or high is not None):  # an old name tells even where it is null
-                yield path, low, high
-        targets = set(_targets(root, 0))
-        for target, low, high in _TARGET_MARKERS:
-            if target in targets:
-                yield target.rpartition(".")[2], low, high
-
-
-def _targets(item: Item, depth: int) -> Iterable[str]:
-    if not isinstance(item.value, dict) or depth > 3:
-        return
-    target = item.value.get("_target_")
-    if target is not None and isinstance(target.value, str):
-        yield target.value
-    for child in item.value.values():
-        yield from _targets(child, depth + 1)
-
-
 def directives_of(documents: Iterable[Document]) -> tuple[Given, tuple[Ignore, ...], tuple[ContextProblem, ...]]:
     """The ``# mbpack:`` comments of one configuration: of two files that say the same word the later one counts."""
     directive = Given()
@@ -257,10 +170,12 @@ def resolve_context(
     documents: Collection[Document],
     script: Given | None = None,
     options: Mapping[str, str] | None = None,
+    arguments: Sequence[Item] = (),
 ) -> Context:
     """Put the sources together for one configuration (one file, or files merged as layers).
 
-    ``script`` is what a launch command shows, ``options`` are its flags.
+    ``script`` is what a launch command shows, ``options`` are its flags. ``arguments`` are the trees of KEY=VALUE arguments,
+    which show the release as files do.
     """
     directive, ignores, problems = directives_of(documents)
     values: dict[str, Any] = {}
@@ -280,13 +195,14 @@ def resolve_context(
     if "bridge" in values:
         version = parse_version(values.pop("bridge"))
     else:
-        inferred = infer_release([document.root for document in documents if document.root is not None])
-        if inferred is not None:
-            version, marker = version_of(inferred[0]), inferred[1]
-            sources["bridge"] = "file"
-        else:
-            version = version_of(DEFAULT)
-            sources["bridge"] = "default"
+        roots = [document.root for document in documents if document.root is not None]
+        release, marker = shown_release(
+            [*roots, *arguments],
+            (options or {}) if script is not None and script.launcher == "run_recipe" else (),
+            values.get("recipe"),
+        )
+        version = version_of(release)
+        sources["bridge"] = "file" if marker else "default"
     return Context(
         version=version,
         sources=sources,

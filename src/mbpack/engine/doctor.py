@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mbpack.config.assemble import build_run
-from mbpack.config.context import Context, ContextError, ContextProblem, Given, resolve_context
+from mbpack.config.assemble import UnknownRecipe, build_run
+from mbpack.config.context import Context, ContextProblem, Given, resolve_context
 from mbpack.config.document import Document
 from mbpack.config.evidence import Evidence
-from mbpack.config.overrides import Override, OverrideProblem, as_document
+from mbpack.config.overrides import Override, OverrideProblem, as_document, parse_overrides
 from mbpack.config.recognise import Recognition, looks_like, shows_nothing
 from mbpack.config.run import Run
 from mbpack.engine.check import Selection, check
@@ -58,7 +58,7 @@ def judge(request: Request) -> Result:
     Raises:
         ContextError: a flag cannot be used: an unknown release or recipe.
     """
-    context = _context(request)
+    context = context_of(request)
     result = Result(request.path, context, request.documents)
     problems = [finding for document in request.documents for finding in document_findings(document)]
     if any(document.root is None for document in request.documents):
@@ -77,12 +77,10 @@ def judge(request: Request) -> Result:
         places = [in_script, as_document(request.overrides)]
     try:
         run = build_run(context, request.documents, overrides, request.environ, override_documents=places)
-    except ContextError as error:
-        if context.sources.get("recipe") == "flag":
+    except UnknownRecipe as error:
+        if not request.documents and request.launch is None and not overrides:
             raise
-        sources = {name: source for name, source in context.sources.items() if name != "recipe"}
-        context = replace(context, recipe=None, sources=sources, problems=(*context.problems, ContextProblem(str(error))))
-        result.context = context
+        result.context = context = _without_recipe(context, error)
         run = build_run(context, request.documents, overrides, request.environ, override_documents=places)
     if request.look is not None:
         run.evidence = request.look(run)
@@ -110,14 +108,37 @@ def _untouched(finding: Finding) -> Finding:
     return finding if fix is None or not fix.edits else replace(finding, fix=fix._replace(edits=(), safe=False))
 
 
-def _context(request: Request) -> Context:
+def context_of(request: Request) -> Context:
+    """Release, recipe and everything else that a verdict depends on, from flags, comments, the launch and the files.
+
+    Raises:
+        ContextError: a flag cannot be used.
+    """
     documents = [*([request.script] if request.script is not None else []), *request.documents]
-    launch = request.launch
+    launch, overrides = request.launch, list(request.overrides)
     if launch is None:
-        return resolve_context(request.flags, request.project, documents)
+        shown = [as_document(overrides).root] if overrides else []
+        return resolve_context(request.flags, request.project, documents, arguments=[root for root in shown if root is not None])
     from mbpack.config.launched import flags_of, given_by
 
-    return resolve_context(request.flags, request.project, documents, script=given_by(launch), options=flags_of(launch))
+    overrides = [*parse_overrides([override.text for override in launch.overrides]), *overrides]
+    shown = [as_document(overrides).root] if overrides else []
+    return resolve_context(
+        request.flags,
+        request.project,
+        documents,
+        script=given_by(launch),
+        options=flags_of(launch),
+        arguments=[root for root in shown if root is not None],
+    )
+
+
+def _without_recipe(context: Context, error: UnknownRecipe) -> Context:
+    """A recipe that nobody here knows leaves its values unknown; the rest is judged."""
+    advice = "its values are unknown; --recipe names the shipped recipe that it builds on"
+    problem = ContextProblem(f"{error}: {advice}", severity="warning" if error.mistaken else "info")
+    sources = {name: source for name, source in context.sources.items() if name != "recipe"}
+    return replace(context, recipe=None, sources=sources, problems=(*context.problems, problem))
 
 
 def _declined(kinds: Sequence[Recognition], request: Request, stated: str) -> list[Finding]:

@@ -239,12 +239,12 @@ def names(release_name: str) -> list[str]:
     return list(_names(release_name))
 
 
-def suggest(release_name: str, text: str, n: int = 3) -> list[str]:
+def suggest(release_name: str, text: str, n: int = 3, likeness: float = 0.6) -> list[str]:
     """Up to `n` recipe names that a misspelled `text` may have meant, best first."""
     import difflib
 
     known = [*_names(release_name), *_aliases(release_name)]
-    found = search(release_name, text.replace("_", " ")) + difflib.get_close_matches(text, known, n=2 * n, cutoff=0.6)
+    found = search(release_name, text.replace("_", " ")) + difflib.get_close_matches(text, known, n=2 * n, cutoff=likeness)
     return list(dict.fromkeys(_aliases(release_name).get(name, name) for name in found))[:n]
 
 

@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mbpack.config.context import directives_of, infer_release
+from mbpack.config.context import directives_of
 from mbpack.config.edit import CannotEdit
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.engine.check import Selection
-from mbpack.engine.doctor import Request, judge
+from mbpack.engine.doctor import Request, context_of, judge
 from mbpack.engine.result import Result
-from mbpack.facts.releases import DEFAULT
 from mbpack.fix.state import State, apply
 from mbpack.rules.base import Edit, Finding, Fix
 from mbpack.rules.files.documents import DUPLICATE
@@ -191,8 +190,7 @@ class _Mender:
             raise _Failed("a `# mbpack:` comment would go with it; move the comment to a place of its own")
         if context.sources.get("bridge") not in ("file", "default"):
             return
-        told = infer_release(document.root for document in state.documents if document.root is not None)
-        if (told[0] if told is not None else DEFAULT) != context.version.release:
+        if context_of(_request(self.request, state, None)).version.release != context.version.release:
             raise _Failed(f"the file would no longer show that it is for {context.version.release}; name it with --bridge")
 
     def _following(

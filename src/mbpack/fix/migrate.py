@@ -9,11 +9,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mbpack.config.assemble import build_run, is_complete
-from mbpack.config.context import Context, ContextError, Given, infer_release, parse_directives, resolve_context
+from mbpack.config.context import Context, ContextError, Given, parse_directives, resolve_context
 from mbpack.config.document import Item, walk
 from mbpack.config.edit import CannotEdit
 from mbpack.config.overrides import as_document, parse_overrides
 from mbpack.config.run import Run
+from mbpack.config.shown_release import infer_release
 from mbpack.config.spelling import word
 from mbpack.config.unknown_keys import unknown_keys
 from mbpack.facts.keys import SPECS, path_in, rename_of

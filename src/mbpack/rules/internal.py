@@ -112,7 +112,8 @@ class IgnoreWithoutReason(Rule):
 class UnusableDirective(Rule):
     """A directive or recipe name that cannot be used.
 
-    The report goes on without it: what it would have told counts as unknown.
+    The report goes on without it: what it would have told counts as unknown. A recipe that the release does not ship may be
+    somebody's own, which is no mistake; one whose name is nearly that of a shipped one, or that another release has, probably is.
 
     ## Bad
     ```yaml
@@ -137,7 +138,7 @@ class UnusableDirective(Rule):
         item = Item(None, Span(problem.line, 1, problem.line, 1, 0, 0)) if problem.line is not None else None
         return Finding(
             rule=self,
-            outcome=IGNORED,
+            outcome=IGNORED if problem.severity == "error" else NOTE._replace(severity=problem.severity),
             message=problem.message,
             why="",
             setting=Setting("", ABSENT, Origin.FILE, item, document),
