@@ -16,7 +16,7 @@ from typing import Any
 MISSING = object()
 META = (
     *("sections", "section_classes", "model_fields", "dataset_fields"),
-    *("enums", "mixed_precision", "nightly", "aliases", "modules"),
+    *("enums", "mixed_precision", "nightly", "held", "aliases", "modules"),
 )
 MAX_DEPTH = 3  # entries a reader has to parse for one class or recipe
 
@@ -76,13 +76,19 @@ def write_schema(path: Path, dump: Mapping[str, Any]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def nightly_of(path: Path) -> dict[str, Any]:
-    """The documented additions of nightly that an existing schema file carries; none where there is no file."""
-    if not path.exists():
-        return {}
-    line = next(x for x in path.read_text(encoding="utf-8").splitlines() if x.startswith(".nightly\t"))
-    found: dict[str, Any] = json.loads(line.partition("\t")[2])
-    return found
+def kept(path: Path) -> dict[str, Any]:
+    """What an existing schema file carries that no harvest finds: the additions of nightly, the kinds that recipes hold."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = {name: next((line for line in lines if line.startswith(f".{name}\t")), "\t{}") for name in ("nightly", "held")}
+    return {name: json.loads(line.partition("\t")[2]) for name, line in found.items()}
+
+
+def write_held(path: Path, held: Mapping[str, str]) -> None:
+    """Put the kinds that recipes hold into an existing schema file (see `tools/held_kinds.py`)."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(".held\t")]
+    at = next(index for index, line in enumerate(lines) if line.startswith(".nightly\t")) + 1
+    lines.insert(at, f".held\t{compact(held)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write_recipes(path: Path, dump: Mapping[str, Any]) -> None:

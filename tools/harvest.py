@@ -105,7 +105,7 @@ def main() -> None:
         arguments.dump.write_text(json.dumps({"schema": schema, "recipes": recipes}, indent=1), encoding="utf-8")
     release = schema["release"]
     target = arguments.data / f"schema-{release}.tsv"
-    factsfile.write_schema(target, {**schema, "nightly": factsfile.nightly_of(target)})
+    factsfile.write_schema(target, {**schema, **factsfile.kept(target)})
     factsfile.write_recipes(arguments.data / f"recipes-{release}.tsv", recipes)
     print(f"{release} ({schema['packages']}): {len(schema['classes'])} classes, {len(recipes['recipes'])} recipes")
 

@@ -257,8 +257,8 @@ def test_a_schema_written_is_the_schema_read(data_folder: Path) -> None:
     assert read.attributes("Child") == {"provide"}
     assert read.importable("megatron.bridge.a.b.f") is None
     assert read.importable("megatron.bridge.a.d.f") is False
-    assert factsfile.nightly_of(path) == {"Base": {"new": ["bool", False]}}
-    assert factsfile.nightly_of(data_folder / "nothing.tsv") == {}
+    assert factsfile.kept(path)["nightly"] == {"Base": {"new": ["bool", False]}}
+    assert factsfile.kept(data_folder / "nothing.tsv") == {"nightly": {}, "held": {}}
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(lambda p: ".".join(["m", *p])), unique=True))

@@ -25,6 +25,8 @@ _COLLECTION_TAGS: Final = {"mapping": "tag:yaml.org,2002:map", "sequence": "tag:
 _PATH_TAGS: Final = tuple(f"tag:yaml.org,2002:python/object/apply:pathlib.{name}" for name in ("Path", "PosixPath"))
 _PROPERTIES: Final = r"(?:[&!]\S*(?:\s|#.*)*)+"
 _OPEN: Final = object()
+#: Levels whose keys are sections and their fields; below may be mappings of somebody's own (`id2label: {0: ...}`).
+_NAMED = 2
 
 
 class _Mark(Struct):
@@ -102,7 +104,7 @@ class _Builder:
                 if self.decorated:
                     self._trim_properties(key_node)
             elif key_node.__class__ is ScalarNode:
-                key = self._key(key_node)
+                key = self._key(key_node, depth <= _NAMED)
             else:
                 self._problem(
                     "non-string-key", "a list or mapping cannot be a key: use a plain name, and put `{{ }}` in quotes", key_node
@@ -124,8 +126,8 @@ class _Builder:
             self._bad_tag(node)
         return [self.item(child, None, depth, anchored) for child in node.value]
 
-    def _key(self, node: Node) -> Any:
-        """The key of a scalar that is not an untagged string."""
+    def _key(self, node: Node, names: bool) -> Any:
+        """The key of a scalar that is not an untagged string; ``names`` says that the mapping's keys are names of fields."""
         value = node.tag
         if value.__class__ is ScalarError and node.value in {"=", "<<"}:
             return node.value
@@ -135,7 +137,7 @@ class _Builder:
             value = self._tagged(node, value)
         if value is None:
             self._problem("non-string-key", "an empty or null key cannot be read: write a name before the colon", node)
-        elif value.__class__ is not str:
+        elif value.__class__ is not str and names:
             what = f"the boolean {str(value).lower()}" if isinstance(value, bool) else "a number"
             what = "binary data" if isinstance(value, bytes) else what
             message = f"the key `{shorten(node.value)}` is read as {what}, not as a name: put it in quotes"

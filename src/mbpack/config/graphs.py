@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from mbpack.config.settings import Object
 from mbpack.facts.releases import R04, R05, R06, Release
+from mbpack.facts.schema import schema
 
 if TYPE_CHECKING:
     from mbpack.config.run import Run
@@ -73,7 +74,8 @@ def scope_names(value: Any) -> tuple[str, ...]:
 
 def _name(item: Any) -> str:
     if isinstance(item, Object):
-        return item.name
+        members = schema(R06.name).enums.get(item.name, {})  # an enum of a saved file: its members are the same everywhere
+        return next((name for name, value in members.items() if item.args[:1] == (value,)), item.name)
     return str(item).rpartition(".")[2]
 
 

@@ -52,34 +52,43 @@ ABSOLUTE_PATH = Opaque("<absolute path>")
 
 
 class Field(NamedTuple):
-    """A configuration field: its type as text, its default (or NO_DEFAULT), and whether the constructor takes it."""
+    """A configuration field: its type as text, its default (or NO_DEFAULT), and whether the constructor takes it.
+
+    The type is what upstream's annotation says, together with the kinds of value that the default or a shipped recipe holds:
+    annotations are not always true (`rotary_base: int` holds 10000.0 after every conversion).
+    """
 
     type: str
     default: Any
     init: bool
 
 
-def _field(entry: list[Any]) -> Field:
+def _field(entry: list[Any], held: str) -> Field:
     default: Any = entry[1] if len(entry) > 1 else NO_DEFAULT
+    kind = entry[0]
+    if type(default) is float and kind.partition("|")[0] == "int":
+        held = "float"
+    if held and held not in kind.split("|"):
+        kind = f"{kind}|{held}"
     if type(default) is dict and "~" in default:
         text = default["~"]
         default = NO_DEFAULT if text is None else Opaque(text)
-    return Field(entry[0], default, len(entry) < 3)
+    return Field(kind, default, len(entry) < 3)
 
 
 class _Fields(Mapping[str, Field]):
-    """Fields of one class, each turned into a `Field` when it is asked for."""
+    """Fields of one class, each turned into a `Field` when it is asked for; `held` has the kinds that recipes add."""
 
-    __slots__ = ("_entries", "_made")
+    __slots__ = ("_entries", "_held", "_made")
 
-    def __init__(self, entries: Mapping[str, list[Any]]) -> None:
-        self._entries = entries
+    def __init__(self, entries: Mapping[str, list[Any]], held: Mapping[str, str]) -> None:
+        self._entries, self._held = entries, held
         self._made: dict[str, Field] = {}
 
     def __getitem__(self, name: str) -> Field:
         found = self._made.get(name)
         if found is None:
-            found = self._made[name] = _field(self._entries[name])
+            found = self._made[name] = _field(self._entries[name], self._held.get(name, ""))
         return found
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -153,6 +162,12 @@ class Schema:
         return self._raw[cls]
 
     @functools.cached_property
+    def _held(self) -> Mapping[str, str]:
+        """Field name -> a kind of value that shipped recipes give it although its annotation does not say so."""
+        found: Mapping[str, str] = self._meta("held")
+        return found
+
+    @functools.cached_property
     def packages(self) -> Mapping[str, str]:
         """Versions of the packages the data were taken from; empty for a development tree."""
         head = self._data[: self._data.index(b"\n")].split(b"\t", 1)[1]
@@ -162,7 +177,7 @@ class Schema:
     @functools.cached_property
     def sections(self) -> Mapping[str, Field]:
         """The sections of the container (`train`, `model`, ...)."""
-        return _Fields(self._meta("sections"))
+        return _Fields(self._meta("sections"), {})
 
     @functools.cached_property
     def _section_classes(self) -> Mapping[str, str]:
@@ -177,7 +192,7 @@ class Schema:
         """All fields of a class by its short name; None when the release has no such configuration class."""
         if cls not in self._fields:
             entries = self._entries(cls)
-            self._fields[cls] = None if entries is None else _Fields(entries)
+            self._fields[cls] = None if entries is None else _Fields(entries, self._held)
         return self._fields[cls]
 
     def attributes(self, cls: str) -> frozenset[str]:

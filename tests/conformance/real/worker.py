@@ -48,6 +48,7 @@ ENVIRONMENT = (
     "WORLD_SIZE",
     "RANK",
 )
+SET = re.compile(r"^ *\w+: !!set(?: \{[^}]*\})?\n(?: +\? .*\n(?: +: .*\n)?| +\S+: null\n)*", re.MULTILINE)
 # Sections whose class is fixed: a row may leave their `_target_` out.
 SECTIONS = {
     "train": "TrainingConfig",
@@ -157,13 +158,14 @@ class Session:
             cfg.to_yaml(str(self.override_file))
         except Exception as error:
             return {"id": name, "unavailable": f"{type(error).__name__}: {str(error)[:200]}"}
-        text = self.override_file.read_text()
-        transformer = getattr(cfg.model, "transformer", cfg.model)
-        sizes = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
-        gpus = math.prod(getattr(transformer, size, None) or 1 for size in sizes)
-        while gpus % (getattr(transformer, "expert_model_parallel_size", None) or 1):
-            gpus += gpus
-        return {"yaml": text, "gpus": gpus, **self.judge({"id": name, "file": str(self.override_file), "gpus": gpus})}
+        text = self.override_file.read_text().replace(os.getcwd(), "/workspace")  # where results go by default
+        gpus = smallest_world(cfg.model)
+        saved = {"yaml": text, "gpus": gpus, **self.judge({"id": name, "file": str(self.override_file), "gpus": gpus})}
+        readable = SET.sub("", text)
+        if readable != text:  # the releases write sets of PEFT objects and refuse to read them
+            self.override_file.write_text(readable)
+            saved["without_sets"] = self.judge({"id": name, "file": str(self.override_file), "gpus": gpus})
+        return saved
 
     def _describe(self, error: BaseException) -> dict[str, str]:
         frames = traceback.extract_tb(error.__traceback__)
@@ -176,6 +178,18 @@ class Session:
             "function": frames[-1].name if frames else "",
             "caller": own[-1].name if own else "",
         }
+
+
+def smallest_world(model: Any) -> int:
+    """The smallest number of GPUs that both the dense and the expert layout divide."""
+    inner = getattr(model, "transformer", model)
+
+    def size(name: str) -> int:
+        return getattr(inner, f"{name}_parallel_size", None) or 1
+
+    tp, pp, ep = size("tensor_model"), size("pipeline_model"), size("expert_model")
+    etp = getattr(inner, "expert_tensor_parallel_size", None) or (1 if ep > 1 else tp)
+    return math.lcm(tp * pp * size("context"), etp * ep * pp)
 
 
 def derived(cfg: Any) -> dict[str, int]:
