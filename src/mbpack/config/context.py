@@ -64,6 +64,7 @@ class Context(Struct, frozen=True):
 
     version: Version
     recipe: str | None = None
+    own_recipe: str | None = None  # the name of a recipe that the release does not ship
     gpus: int | None = None
     launcher: str | None = None
     step: str | None = None

@@ -109,8 +109,8 @@ class Reading:
 
     @property
     def stands_on_a_recipe(self) -> bool:
-        """Whether the configuration is a difference to a recipe, named or not."""
-        return not self.complete and bool(self.settings.layers)
+        """Whether the configuration is a difference to a shipped recipe, named or not."""
+        return not self.complete and bool(self.settings.layers) and self.context.own_recipe is None
 
     @property
     def gpus(self) -> int:

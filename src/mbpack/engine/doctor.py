@@ -138,7 +138,7 @@ def _without_recipe(context: Context, error: UnknownRecipe) -> Context:
     advice = "its values are unknown; --recipe names the shipped recipe that it builds on"
     problem = ContextProblem(f"{error}: {advice}", severity="warning" if error.mistaken else "info")
     sources = {name: source for name, source in context.sources.items() if name != "recipe"}
-    return replace(context, recipe=None, sources=sources, problems=(*context.problems, problem))
+    return replace(context, recipe=None, own_recipe=context.recipe, sources=sources, problems=(*context.problems, problem))
 
 
 def _declined(kinds: Sequence[Recognition], request: Request, stated: str) -> list[Finding]:

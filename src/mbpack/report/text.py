@@ -138,6 +138,8 @@ def _context(result: Result) -> str:
     words = [f"Megatron-Bridge {context.version.text}" + (f" ({reasons[source]})" if source in reasons else "")]
     if context.recipe:
         words.append(f"recipe {context.recipe}")
+    elif context.own_recipe:
+        words.append(f"recipe {context.own_recipe} (not known)")
     elif result.candidates is not None:
         from mbpack.report.candidates import heading
 
