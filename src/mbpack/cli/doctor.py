@@ -36,6 +36,7 @@ def doctor(
     launcher: Annotated[str | None, typer.Option(help="run_recipe or script.")] = None,
     step: Annotated[str | None, typer.Option(help="Step function, such as vlm_step.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Number of nodes.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Kind of GPU, such as h100 or b200.")] = None,
     skip_foreign: Annotated[
         bool, typer.Option("--skip-foreign", help="Say nothing of named files that are no Megatron-Bridge configurations.")
     ] = False,
@@ -65,7 +66,7 @@ def doctor(
 ) -> int:
     """Check override files, saved run_config.yaml files, checkpoint directories, launch scripts, or a recipe alone."""
     try:
-        flags = _flags(bridge, recipe, gpus, launcher, step, nodes)
+        flags = _flags(bridge, recipe, gpus, launcher, step, nodes, gpu)
         project, table = project_settings()
         selection = Selection(_names(select, table.get("select")), _names(ignore, table.get("ignore")))
         check_names(selection)
@@ -252,8 +253,16 @@ def _names(text: str | None, listed: list[str] | None) -> tuple[str, ...]:
 
 
 def _flags(
-    bridge: str | None, recipe: str | None, gpus: int | None, launcher: str | None, step: str | None, nodes: int | None
+    bridge: str | None,
+    recipe: str | None,
+    gpus: int | None,
+    launcher: str | None,
+    step: str | None,
+    nodes: int | None,
+    gpu: str | None,
 ) -> Given:
+    if gpu is not None:
+        gpu = check_value("gpu", gpu, "--gpu")
     if bridge is not None:
         check_value("bridge", bridge, "--bridge")
     if launcher is not None:
@@ -261,4 +270,4 @@ def _flags(
     for name, number in (("gpus", gpus), ("nodes", nodes)):
         if number is not None:
             check_value(name, str(number), f"--{name}")
-    return Given(bridge, recipe, gpus, launcher, step, nodes)
+    return Given(bridge, recipe, gpus, launcher, step, nodes, gpu)

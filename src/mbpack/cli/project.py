@@ -6,11 +6,10 @@ import os
 import sys
 from typing import Any
 
-from mbpack.config.context import ContextError, Given, check_value
+from mbpack.config.context import CONTEXT_NAMES, ContextError, Given, check_value
 
 #: Parts of a table's name; the parser's time grows with their square.
 _DEEPEST = 100
-_CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
 
 
 def project_settings() -> tuple[Given, dict[str, Any]]:
@@ -65,8 +64,8 @@ def _given(path: str, table: dict[str, Any]) -> Given:
             if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
                 raise ContextError(f"{path}: tool.mbpack.{name} must be a list of rule names")
             continue
-        if name not in _CONTEXT:
-            raise ContextError(f"{path}: tool.mbpack.{name} is not known; use {', '.join((*_CONTEXT, 'select', 'ignore'))}")
+        if name not in CONTEXT_NAMES:
+            raise ContextError(f"{path}: tool.mbpack.{name} is not known; use {', '.join((*CONTEXT_NAMES, 'select', 'ignore'))}")
         if isinstance(value, (list, dict)):
             raise ContextError(f"{path}: tool.mbpack.{name} must be a single value")
         values[name] = check_value(name, str(value), f"{path}: tool.mbpack")

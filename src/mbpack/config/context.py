@@ -14,9 +14,12 @@ from msgspec import Struct, field
 
 from mbpack.config.document import Document, Item
 from mbpack.config.shown_release import shown_release
+from mbpack.facts.gpus import GPUS, find_gpu, gpu_in_recipe
 from mbpack.facts.releases import Version, parse_version, version_of
 
 LAUNCHERS = ("run_recipe", "script")
+#: What a directive, `[tool.mbpack]` and the flags may name, in the order of :class:`Given`.
+CONTEXT_NAMES = ("bridge", "recipe", "gpus", "launcher", "step", "nodes", "gpu")
 _DIRECTIVE = re.compile(r"#\s*mbpack\s*:\s*(.*)$")
 _IGNORE = re.compile(r"ignore\[([^\]]*)\]\s*(.*)$")
 
@@ -57,6 +60,7 @@ class Given(Struct, frozen=True):
     launcher: str | None = None
     step: str | None = None
     nodes: int | None = None
+    gpu: str | None = None
 
 
 class Context(Struct, frozen=True):
@@ -69,6 +73,7 @@ class Context(Struct, frozen=True):
     launcher: str | None = None
     step: str | None = None
     nodes: int | None = None
+    gpu: str | None = None  # a name of facts/gpus.py
     sources: Mapping[str, str] = field(default_factory=dict)
     ignores: tuple[Ignore, ...] = ()
     marker: str | None = None  # the key that told the release, when the file did
@@ -99,7 +104,7 @@ def parse_directives(document: Document) -> tuple[Given, tuple[Ignore, ...], tup
         found = 0
         for word in dict.fromkeys(words.split()):
             name, equals, value = word.partition("=")
-            if not equals or name not in ("bridge", "recipe", "gpus", "launcher", "step", "nodes"):
+            if not equals or name not in CONTEXT_NAMES:
                 message = (
                     f"`{word[:60]}` is not a directive mbpack knows; write for example "
                     "`# mbpack: bridge=0.6 recipe=NAME gpus=16 launcher=script` or `# mbpack: ignore[ALN101] reason`"
@@ -144,6 +149,11 @@ def check_value(name: str, value: str, where: str) -> Any:
         return int(value)
     if name == "launcher" and value not in LAUNCHERS:
         raise ContextError(f"{where}: launcher={value} is not known; use run_recipe (scripts/training/run_recipe.py) or script")
+    if name == "gpu":
+        found = find_gpu(value)
+        if found is None:
+            raise ContextError(f"{where}: gpu={value} is not known; use {', '.join(GPUS)}")
+        return found.name
     if name == "bridge":
         try:
             parse_version(value)
@@ -181,7 +191,7 @@ def resolve_context(
     directive, ignores, problems = directives_of(documents)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for name in ("bridge", "recipe", "gpus", "launcher", "step", "nodes"):
+    for name in CONTEXT_NAMES:
         shown = script or Given()
         for source, given in (("flag", flags), ("directive", directive), ("script", shown), ("pyproject", project)):
             value = getattr(given, name)
@@ -193,6 +203,10 @@ def resolve_context(
         wrapped = _wrapped_recipe([document.root for document in documents if document.root is not None])
         if wrapped is not None:
             values["recipe"], sources["recipe"] = wrapped, "file"
+    if "gpu" not in values and "recipe" in values:
+        named = gpu_in_recipe(values["recipe"])
+        if named is not None:
+            values["gpu"], sources["gpu"] = named.name, "recipe"
     if "bridge" in values:
         version = parse_version(values.pop("bridge"))
     else:
@@ -226,4 +240,4 @@ def _wrapped_recipe(roots: Iterable[Item]) -> str | None:
 
 
 def _values(given: Given) -> tuple[Any, ...]:
-    return (given.bridge, given.recipe, given.gpus, given.launcher, given.step, given.nodes)
+    return tuple(getattr(given, name) for name in CONTEXT_NAMES)

@@ -9,8 +9,11 @@ from mbpack.config.context import Context
 from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.settings import ABSENT, Object, Setting, Settings, Unknown, WrongKind
+from mbpack.facts.gpus import find_gpu
 from mbpack.facts.releases import R06, Release
 
+#: Compute capabilities that kernels tell apart: Ampere, Hopper, Blackwell, RTX Blackwell.
+GENERATIONS = (80, 90, 100, 120)
 _LARGEST = 1e18  #: no size, count or rate comes near; beyond it a number is no quantity (infinity and NaN neither)
 
 
@@ -118,6 +121,12 @@ class Reading:
         if self.context.gpus is None:
             raise Unknown("gpus", ("gpus",))
         return self.context.gpus
+
+    @property
+    def generations(self) -> tuple[int, ...]:
+        """The GPU generations the run may be on (80, 90, 100, 120): one where the GPU is named, else all that are known."""
+        named = find_gpu(self.context.gpu or "")
+        return GENERATIONS if named is None else (max(n for n in GENERATIONS if n <= int(named.generation.removeprefix("sm"))),)
 
     @property
     def launcher(self) -> str:

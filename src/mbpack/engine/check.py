@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mbpack.engine.over_recipes import Overall
 
 #: Needs that only the machine that trains can meet; they never decide a verdict.
-ENVIRONMENT = frozenset({"filesystem", "hardware", "environment", "libraries", "data", "nodes", "step"})
+ENVIRONMENT = frozenset({"filesystem", "hardware", "environment", "libraries", "data", "nodes", "step", "gpu"})
 
 #: Order of findings in reports: refusals first, then silent damage before crashes before ignored before waste.
 _CONSEQUENCES = {"rejected": 0, "silent": 1, "crash": 2, "ignored": 3, "waste": 4, "note": 5}

@@ -50,6 +50,7 @@ def file_data(result: Result) -> dict[str, Any]:
             "bridge": context.version.text,
             "recipe": context.recipe,
             "gpus": context.gpus,
+            "gpu": context.gpu,
             "launcher": context.launcher,
             "sources": dict(context.sources),
         },

@@ -40,6 +40,7 @@ _FLAGS = {
     "launcher": "--launcher",
     "nodes": "--nodes",
     "step": "--step",
+    "gpu": "--gpu",
     "environment": "--environment",
 }
 #: What is said instead of a flag where no flag helps.
