@@ -22,7 +22,7 @@ from mbpack.engine.result import Result
 from tests.conftest import doctor
 from tests.rules.found import doctor_with, in_text
 
-CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes")
+CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes", "gpu")
 
 
 def examine_example(text: str) -> Result:

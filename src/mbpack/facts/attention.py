@@ -22,7 +22,8 @@ TRANSFORMER_ENGINE: Final = {R03: "2.12", R04: "2.14", R05: "2.16", R06: "2.17",
 
 #: First release whose Transformer Engine accepts packed rows with all_gather (2.18).
 PACKED_ALL_GATHER_SINCE: Final = R07
-#: Last release whose Transformer Engine (2.14) limits multi-latent attention to point-to-point exchange, packed or not.
+#: Last release that limits multi-latent attention to point-to-point exchange: its Transformer Engine (2.14) does; with
+#: packed rows its Megatron-Core does not yet pad the values to the width of the queries.
 MLA_P2P_ONLY_UNTIL: Final = R04
 #: Transformer Engine from which packed rows work with a2a; every pinned one is newer.
 PACKED_A2A_SINCE_TE: Final = "2.10"
@@ -82,8 +83,6 @@ def usable_comm_types(
         allowed = [t for t in allowed if t in (A2A, ALL_GATHER)]
     if softmax_offset:
         allowed = [t for t in allowed if t == A2A]
-    if mla and packed:
-        allowed = [t for t in allowed if t == P2P]
-    elif mla and release <= MLA_P2P_ONLY_UNTIL:
+    if mla and release <= MLA_P2P_ONLY_UNTIL:
         allowed = [t for t in allowed if t in (P2P, HIERARCHICAL)]
     return tuple(allowed)

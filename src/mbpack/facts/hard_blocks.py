@@ -60,7 +60,7 @@ BLOCKS: tuple[Block, ...] = (
         ("gemma3_vl",),
         ("Gemma3VL",),
         SILENT,
-        "its image mask spans the whole row and knows no sample boundaries",
+        "packed rows go without its mask, so that image tokens no longer attend to each other in both directions",
     ),
     Block("Nemotron-VL", *_NEMOTRON_VL, SILENT, _EXPANDS, until=R05),
     Block("Nemotron-VL", *_NEMOTRON_VL, HARD, f"its collate function refuses, because {_EXPANDS}", since=R06),

@@ -22,14 +22,18 @@ MEASURED_WIDTH_LOADER: Final = "batch"
 #: First release whose in-batch packing honours ``pad_to_max_length``; before, a row is as wide as its samples' sum.
 IN_BATCH_FIXED_SINCE: Final = R07
 
-#: Blocks an FP8 matrix product needs, in tokens, by ``fp8_recipe``. Source: Megatron-Core ``fp8_utils.py``,
-#: ``get_fp8_align_size``.
-_FP8_BLOCKS: Final = {"mxfp8": 32}
+#: Blocks an FP8 matrix product does best with, in tokens, by ``fp8_recipe``. Source: Megatron-Core ``fp8_utils.py``,
+#: ``get_fp8_align_size``; Transformer Engine ``Float8BlockQuantizer.is_quantizable``.
+_FP8_BLOCKS: Final = {"mxfp8": 32, "blockwise": 128}
 FP8_BLOCK: Final = 16
+
+#: What every FP8 layer asserts of its input's tokens, whatever the GPU. Source: Transformer Engine 2.12 to 2.18
+#: ``assert_dim_for_fp8_exec``.
+FP8_TOKENS: Final = 8
 
 
 def fp8_block(recipe: object) -> int:
-    """Tokens a rank's share of a row must be a multiple of: 32 for MXFP8, else 16."""
+    """Tokens a rank's share of a row is best a multiple of: 32 for MXFP8, 128 for blockwise scaling, else 16."""
     return _FP8_BLOCKS.get(recipe, FP8_BLOCK) if isinstance(recipe, str) else FP8_BLOCK
 
 

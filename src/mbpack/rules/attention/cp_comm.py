@@ -8,7 +8,7 @@ from mbpack.config.in_effect import count, cp_size, tp_size
 from mbpack.config.run import Run
 from mbpack.facts import attention
 from mbpack.facts.attention import A2A, ALL_GATHER, HIERARCHICAL, P2P, TRANSFORMER_ENGINE
-from mbpack.facts.releases import R03, R06
+from mbpack.facts.releases import R03, R04, R06
 from mbpack.rules.base import CRASH_STEP, NOTE, Finding, Fix, Rule, set_to, words
 from mbpack.rules.packing.alignment import CP, TP
 
@@ -74,12 +74,15 @@ class A2aHeads(Rule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         cp = cp_size(run)
-        if cp <= 1 or A2A not in comm_types(run) or run.flag(MLA) or own_attention(run):
+        if cp <= 1 or A2A not in comm_types(run) or own_attention(run):
             return
+        latent = run.flag(MLA)
+        if latent and run.release <= attention.MLA_P2P_ONLY_UNTIL:
+            return  # cp/mla
         tp, heads = tp_size(run), count(run, HEADS)
         if heads is None or heads <= 0 or heads % tp:
             return  # topo/heads-divisible
-        groups = count(run, GROUPS) or heads
+        groups = heads if latent else count(run, GROUPS) or heads
         per_rank, per_rank_groups = heads // tp, max(groups // tp, 1)
         if per_rank % cp == 0 and per_rank_groups % cp == 0:
             return
@@ -288,34 +291,35 @@ class SlidingWindow(Rule):
 
 
 class MlaCommType(Rule):
-    """Multi-latent attention exchanges point to point.
+    """Up to 0.4 multi-latent attention exchanges point to point.
 
     Keys and values of DeepSeek, Moonlight, Kimi and GLM-5 models have another width than the queries, which a2a and
-    all_gather do not handle: with packed rows in no release, without packing up to Transformer Engine 2.14 (0.4).
+    all_gather of Transformer Engine 2.14 and older do not handle. From 0.5 on Megatron-Core pads the values of packed
+    rows to the width of the queries, and Transformer Engine takes both widths otherwise.
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.6 recipe=moonlight_16b_sft_config gpus=16 launcher=script
-    model: {context_parallel_size: 2, cp_comm_type: a2a, calculate_per_token_loss: true}
+    # mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=16 launcher=script
+    model: {multi_latent_attention: true, context_parallel_size: 2, cp_comm_type: a2a, calculate_per_token_loss: true}
     ddp: {average_in_collective: false}
-    comm_overlap: {overlap_moe_expert_parallel_comm: false, delay_wgrad_compute: false}
-    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    dataset: {packed_sequence_specs: null}
     ```
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 recipe=moonlight_16b_sft_config gpus=16 launcher=script
-    model: {context_parallel_size: 2, cp_comm_type: p2p, calculate_per_token_loss: true}
+    # mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=16 launcher=script
+    model: {multi_latent_attention: true, context_parallel_size: 2, cp_comm_type: p2p, calculate_per_token_loss: true}
     ddp: {average_in_collective: false}
-    comm_overlap: {overlap_moe_expert_parallel_comm: false, delay_wgrad_compute: false}
-    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
+    dataset: {packed_sequence_specs: null}
     ```
 
     ## Upstream
-    - 0.3 to 0.7: Transformer Engine `context_parallel.py`, `attn_forward_func_with_cp`
+    - 0.3, 0.4: Transformer Engine `context_parallel.py`, `attn_forward_func_with_cp`
+    - 0.5 to 0.7: Megatron-Core `multi_latent_attention.py`, `_prepare_mla_core_attention_value`
     """
 
     code, slug = "CPL112", "cp/mla"
+    releases = (R03, R04)
 
     def check(self, run: Run) -> Iterator[Finding]:
         if cp_size(run) <= 1 or not run.flag(MLA) or own_attention(run):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.in_effect import PAD_MULT, cp_size
-from mbpack.config.precision import fp8_in_effect
 from mbpack.config.run import Run
-from mbpack.config.settings import Object
+from mbpack.config.settings import Object, Unknown, WrongKind
 from mbpack.facts.attention import A2A, COMM_TYPES, P2P, SOFTMAX_OFFSET_CUDNN, TAIL_PADDING_DEFECT
 from mbpack.facts.releases import R05, R06
-from mbpack.rules.attention.cp_comm import SOFTMAX, comm_key, comm_types, engine, own_attention, to_type
-from mbpack.rules.base import CRASH_STEP, IGNORED, NOTE, WASTE, Finding, Fix, Rule, set_to, words
+from mbpack.rules.attention.backends import BACKEND, ENUM, chosen_backend, judge
+from mbpack.rules.attention.cp_comm import MLA, SOFTMAX, comm_key, comm_types, engine, own_attention, to_type
+from mbpack.rules.base import CRASH_STEP, IGNORED, NOTE, Finding, Fix, Rule, set_to, words
 from mbpack.rules.packing.alignment import CP
 
-BACKEND, IMPL, SPEC = "model.attention_backend", "model.transformer_impl", "model.transformer_layer_spec"
-ENUM, ENUM_PATH = "AttnBackend", "megatron.core.transformer.enums.AttnBackend"
+IMPL, SPEC = "model.transformer_impl", "model.transformer_layer_spec"
+ENUM_PATH = "megatron.core.transformer.enums.AttnBackend"
 
 
 class SoftmaxOffset(Rule):
@@ -64,67 +64,29 @@ class SoftmaxOffset(Rule):
             )
         if not run.packed:
             return
+        if wrong:
+            return
+        answer = judge(run)
+        stops = answer is not None and answer.cause == "softmax"
+        certain = answer is not None and stops and answer.certain
+        gpu = f" on {run.context.gpu}" if certain and run.context.gpu else ""
         yield self.finding(
             run,
-            CRASH_STEP.as_warning() if cp > 1 else NOTE,
+            CRASH_STEP if certain else CRASH_STEP.as_warning() if stops else NOTE,
             SOFTMAX if run.wrote(SOFTMAX) or cp == 1 else comm_key(run),
-            f"softmax_type {kind} with packed rows needs cuDNN {SOFTMAX_OFFSET_CUDNN} or later",
-            why="Only the fused attention of that cuDNN has both; without it "
-            + ("the first step stops." if cp > 1 else "a slower backend is used, or none is found."),
+            f"softmax_type {kind} does not take these packed rows{gpu}"
+            if certain
+            else f"softmax_type {kind} with packed rows needs cuDNN {SOFTMAX_OFFSET_CUDNN} or later",
+            why="No backend is left and the first step stops."
+            if certain
+            else "Only the fused attention of that cuDNN has both; without it "
+            + ("the first step stops." if stops else "the slow unfused attention remains."),
             related=(CP,) if cp > 1 else (),
-            fix=Fix(f"check the container's cuDNN ({SOFTMAX_OFFSET_CUDNN} or later)"),
-        )
-
-
-class Fp8Attention(Rule):
-    """FP8 attention does not take packed rows under context parallelism, MXFP8 attention not at all.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    mixed_precision:
-      _target_: megatron.bridge.training.mixed_precision.MixedPrecisionConfig
-      bf16: true
-      fp8: hybrid
-      fp8_recipe: delayed
-      fp8_dot_product_attention: true
-    model: {context_parallel_size: 2, calculate_per_token_loss: true}
-    ddp: {average_in_collective: false}
-    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    mixed_precision: bf16_with_fp8_current_scaling_mixed
-    model: {context_parallel_size: 2, calculate_per_token_loss: true}
-    ddp: {average_in_collective: false}
-    dataset: {offline_packing_specs: {pad_seq_to_mult: 4}}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.7: Transformer Engine `context_parallel.py`, `attn_forward_func_with_cp`; `get_attention_backend`
-    """
-
-    code, slug = "CPL113", "cp/fp8-dpa"
-    reports_unknown = False
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        fp8 = fp8_in_effect(run)
-        if fp8 is None or not fp8.attention or not run.packed:
-            return
-        mxfp8 = fp8.recipe == "mxfp8"
-        if not mxfp8 and cp_size(run) <= 1:
-            return
-        key = f"{fp8.key.rpartition('.')[0] or fp8.key}.fp8_dot_product_attention"
-        yield self.finding(
-            run,
-            CRASH_STEP,
-            key if run.wrote(key) else fp8.key,
-            "MXFP8 attention does not take packed rows" if mxfp8 else f"FP8 attention does not take packed rows over CP {run.cp}",
-            why=f"{engine(run)} has no such kernel; the first step stops.",
-            related=(CP,),
-            fix=Fix("fp8_dot_product_attention: false", set_to(run, (key, False))),
+            fix=Fix(
+                "unpacked rows, or Hopper and later"
+                if certain
+                else f"check the container's cuDNN ({SOFTMAX_OFFSET_CUDNN} or later)"
+            ),
         )
 
 
@@ -268,8 +230,20 @@ class BackendString(Rule):
             BACKEND,
             f"attention_backend {value} is text and not applied; the backend is chosen as with auto",
             why="Megatron-Core compares the value with the AttnBackend enum, and text equals none of its members.",
-            fix=Fix(f"{{_target_: {ENUM_PATH}, _call_: true, _args_: {choice}}}, or leave it out"),
+            fix=self._fix(run, value, choice),
         )
+
+    @staticmethod
+    def _fix(run: Run, value: str, choice: str) -> Fix:
+        """The enum member where it would work; the choice that is made now where it would stop the first step."""
+        asked = value.rpartition(".")[2].lower()
+        try:
+            refused = asked in ("flash", "unfused") and judge(run, asked) is not None
+        except (Unknown, WrongKind):
+            refused = True
+        if refused:
+            return Fix(f"attention_backend: null, which chooses as now; {asked} may not take the rows of this run")
+        return Fix(f"{{_target_: {ENUM_PATH}, _call_: true, _args_: {choice}}}, or null, which chooses as now")
 
     @staticmethod
     def _hybrid(run: Run) -> bool:
@@ -278,8 +252,9 @@ class BackendString(Rule):
 
 
 class LocalAttention(Rule):
-    """Megatron-Core's local attention takes no packed rows, unfused attention none under context parallelism.
+    """Megatron-Core's local attention takes no packed rows; unfused attention none with padding or context parallelism.
 
+    From 0.5 on Transformer Engine's unfused attention takes no padding between samples, in no release context parallelism.
     Local attention is chosen by the enum member of `attention_backend` or by a local layer spec. `transformer_impl:
     local` does not choose it: Bridge builds the layers from `transformer_layer_spec`.
 
@@ -306,7 +281,7 @@ class LocalAttention(Rule):
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
-        backend = self._backend(run)
+        backend = chosen_backend(run)
         spec = run.maybe(SPEC)
         local_spec = isinstance(spec, Object) and spec.name == "local_layer_spec"
         impl_written = run.wrote(IMPL) and run.value(IMPL) == "local"
@@ -321,14 +296,15 @@ class LocalAttention(Rule):
                 why="Megatron-Core's own attention has no boundaries to keep samples apart and stops at the first step.",
                 fix=Fix("the Transformer Engine attention: leave the key out"),
             )
-        elif backend == "unfused" and cp_size(run) > 1:
+        elif backend == "unfused" and (answer := judge(run)) is not None and answer.cause == "backend":
+            rows = f"packed rows over CP {run.cp}" if cp_size(run) > 1 else "packed rows with padding between samples"
             yield self.finding(
                 run,
                 CRASH_STEP,
                 BACKEND,
-                f"unfused attention does not take packed rows over CP {run.cp}",
+                f"unfused attention does not take {rows}",
                 why="Transformer Engine then finds no backend at the first step.",
-                related=("model.context_parallel_size",),
+                related=("model.context_parallel_size", PAD_MULT),
                 fix=Fix("attention_backend auto (5) or fused (2)"),
             )
         elif impl_written:
@@ -341,20 +317,12 @@ class LocalAttention(Rule):
                 fix=Fix("transformer_impl: transformer_engine", set_to(run, (IMPL, "transformer_engine"))),
             )
 
-    @staticmethod
-    def _backend(run: Run) -> str | None:
-        """The name of the enum member that is set; None where it is left to the class or the recipe."""
-        value = run.maybe(BACKEND)
-        if isinstance(value, str):
-            return value if value == "local" and BackendString._hybrid(run) else None
-        if not isinstance(value, Object) or value.name != ENUM or not value.args:
-            return None
-        members = run.settings.schema.enums.get(ENUM, {})
-        return next((name for name, number in members.items() if number == value.args[0]), None)
-
 
 class FusedQkvRope(Rule):
-    """fused_single_qkv_rope is skipped for packed rows.
+    """fused_single_qkv_rope stops the first step of a packed run.
+
+    The fused kernel knows no sample boundaries. Attention does not fall back to separate kernels: it asserts that the
+    switch is off whenever rows are packed.
 
     ## Bad
     ```yaml
@@ -377,19 +345,19 @@ class FusedQkvRope(Rule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         key = "model.fused_single_qkv_rope"
-        if run.flag(key) and run.packed:
+        if run.flag(key) and run.packed and not run.flag(MLA) and not own_attention(run):
             yield self.finding(
                 run,
-                WASTE.as_info(),
+                CRASH_STEP,
                 key,
-                "fused_single_qkv_rope is not used for packed rows",
-                why="The fused kernel knows no sample boundaries; the separate kernels run instead.",
+                "fused_single_qkv_rope does not take packed rows",
+                why="The fused kernel knows no sample boundaries; the first attention layer asserts that the switch is off.",
+                fix=Fix("fused_single_qkv_rope: false", set_to(run, (key, False)), safe=True),
             )
 
 
 RULES: tuple[Rule, ...] = (
     SoftmaxOffset(),
-    Fp8Attention(),
     MiddleStageMask(),
     TeTailPadding(),
     BackendString(),

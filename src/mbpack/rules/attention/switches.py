@@ -193,6 +193,7 @@ class GatedRope(RejectingRule):
     ```yaml
     # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
     model: {fused_single_qkv_rope: true}
+    dataset: {enable_offline_packing: false, offline_packing_specs: null}
     ```
 
     ## Upstream

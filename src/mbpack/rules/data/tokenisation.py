@@ -254,12 +254,11 @@ class ChatTemplatePop(Rule):
             return
         if run.context.gpus == 1 and ready(run) is False:
             return  # the one rank packs and takes the key out
-        new = run.release >= R06
         yield self.finding(
             run,
-            CRASH_DATA if new else WARN_CRASH_DATA,
+            CRASH_DATA,
             key,
-            f"dataset_kwargs.chat_template {'' if new else 'likely '}fails where packs exist and on every rank but 0",
+            "dataset_kwargs.chat_template fails where packs exist and on every rank but 0",
             why="Only the rank that packs takes the key out; everywhere else it reaches the dataset's constructor,"
             " which does not know it (TypeError).",
             fix=Fix("set the chat template in the tokenizer's files, or tokenizer.chat_template where the release has it"),

@@ -175,7 +175,7 @@ class NestedUnderNone(RejectingRule):
                     run,
                     REJECTED,
                     key,
-                    f"the recipe's {key} arrives as a plain dictionary: the dataset is made anew by its _target_",
+                    f"the recipe's {path_in(run.release, key)} arrives as a plain dictionary: the dataset is made anew by its _target_",
                     why="Nested objects of the recipe lose their class on the way into a new dataset object.",
                     setting=target,
                     fix=self._not_anew(run, key),
@@ -220,9 +220,9 @@ class NestedUnderNone(RejectingRule):
             return Fix("remove dataset._target_: the recipe's dataset is of this class already", edits)
         held = recipe.value(key) if recipe is not None else None
         if not isinstance(held, Mapping):
-            return Fix(f"remove dataset._target_, or give {key} with a _target_ of its own")
+            return Fix(f"remove dataset._target_, or give {path_in(run.release, key)} with a _target_ of its own")
         target = Edit("set", f"{path_in(run.release, key)}._target_", held["_target_"])
-        return Fix(f"{key}._target_: {held['_target_']}; or remove dataset._target_", (target,))
+        return Fix(f"{target.key}: {held['_target_']}; or remove dataset._target_", (target,))
 
     @staticmethod
     def _looked_at(run: Run) -> Iterator[tuple[str, str]]:

@@ -17,8 +17,8 @@ from mbpack.rules.lookup import IN_BATCH, is_family, model_marks, packing_key, u
 class NoInBatchGuard(Rule):
     """In-batch packing trains Gemma3-VL and Nemotron-VL wrongly, without a guard before 0.6.
 
-    Gemma3-VL lets image tokens attend to each other over the whole row, and Nemotron-VL inserts image embeddings after
-    the sample boundaries were computed. The shipped recipes of 0.4 and 0.5 switch in-batch packing on. From 0.6 on
+    Gemma3-VL lets image tokens attend to each other by a mask that packed rows do not use, and Nemotron-VL inserts image
+    embeddings after the sample boundaries were computed. The shipped recipes of 0.4 and 0.5 switch in-batch packing on. From 0.6 on
     Nemotron-VL refuses it at the first step; for Gemma3-VL only the recipes keep it off.
 
     ## Bad

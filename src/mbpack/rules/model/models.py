@@ -27,8 +27,8 @@ class MtpPacked(Rule):
     """Multi-token prediction with packed rows is not checked, and its labels cross pads where samples are padded.
 
     Upstream documents the combination as unsupported, yet ships recipes with it. Megatron-Core shifts the MTP labels by
-    logical sample boundaries over physically padded rows, so with a multiple above 1 they are likely shifted across
-    samples; only the MTP loss is concerned.
+    logical sample boundaries over physically padded rows, so with a multiple above 1 some are shifted across samples. The
+    main loss is right; the wrong MTP labels reach the shared layers through their gradient.
 
     ## Bad
     ```yaml
@@ -62,7 +62,8 @@ class MtpPacked(Rule):
             MTP,
             f"{layers} MTP layer(s) with packed rows: "
             + (f"labels likely cross samples, which are padded to {multiple}" if padded else "documented as unsupported"),
-            why="Megatron-Core shifts MTP labels by logical boundaries over padded rows; only the MTP loss suffers."
+            why="Megatron-Core shifts MTP labels by logical boundaries over padded rows; the main loss is right, but the"
+            " gradient of the MTP loss reaches the whole model."
             if padded
             else "Nothing checks it, and with a multiple of 1 no defect is known.",
             related=(packing_key(run),),

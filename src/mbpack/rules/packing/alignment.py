@@ -29,7 +29,6 @@ from mbpack.rules.base import (
     LAUNCHER_SETS,
     NOTE,
     SILENT,
-    SILENT_EVAL,
     WASTE,
     Finding,
     Fix,
@@ -195,15 +194,16 @@ class PadSeqToMultCp(Rule):
             return CRASH_STEP
         fusion = run.settings.peek("model.apply_rope_fusion")
         unfused = fusion is not None and fusion.value is False and fusion.origin is not Origin.DEFAULT
-        return CRASH_STEP if unfused and run.maybe("model.position_embedding_type") == "rope" else SILENT
+        return CRASH_STEP if unfused and run.maybe("model.position_embedding_type") in ("rope", "yarn") else SILENT
 
 
 class PadSeqToMultSp(Rule):
     """The documented multiple also covers sequence parallel; less may still be right.
 
     Sequence parallel splits the whole row over TP, so only the row width must divide by CP*TP. A multiple per sample of
-    lcm(2*CP, CP*TP) guarantees that and is what upstream documents; runs with a smaller one train cleanly as long as
-    the width divides (`align/width-tp-sp`).
+    lcm(2*CP, CP*TP) guarantees that and is what upstream documents from 0.5 on; runs with a smaller one train cleanly as
+    long as the width divides (`align/width-tp-sp`). Without context parallelism the larger multiple buys nothing and
+    pads every sample.
 
     ## Bad
     ```yaml
@@ -250,7 +250,7 @@ class PadSeqToMultSp(Rule):
                 f"run_recipe.py sets pad_seq_to_mult to {pad_multiple(run)} for {topology(run)}",
             )
         else:
-            outcome = NOTE if cp == 1 else NOTE.as_warning()
+            outcome = NOTE
             message = f"pad_seq_to_mult {own} is below the documented multiple {needed.value} for {topology(run)}"
         yield self.finding(
             run,
@@ -261,15 +261,16 @@ class PadSeqToMultSp(Rule):
             " CP*TP ="
             f" {cp * tp}; padding every sample to {needed.value} guarantees it.",
             related=(TP, SP, CP),
-            fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}, and {REBUILD}"),
+            fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}, and {REBUILD}") if cp > 1 else None,
         )
 
 
 class EvalCp(Rule):
-    """Packs must also be aligned for the evaluation's context parallel size.
+    """Packs must also be aligned for the evaluation's context parallel size, should evaluation really use it.
 
-    Offline packs are built once and read by training and evaluation alike. With another context parallel size during
-    evaluation the multiple must cover both; nothing checks it.
+    The key alone changes no evaluation: it reserves shapes that fit, and whoever wants evaluation on other context
+    parallel groups makes them in a script. Offline packs are built once and read by training and evaluation alike, so
+    with such groups the multiple must cover both sizes; nothing checks it.
 
     ## Bad
     ```yaml
@@ -308,14 +309,13 @@ class EvalCp(Rule):
         needed = likely_multiple(run)
         yield self.finding(
             run,
-            by_launcher(run) if run.repaired else SILENT_EVAL,
+            by_launcher(run) if run.repaired else NOTE,
             PAD_MULT,
             f"run_recipe.py sets pad_seq_to_mult to {pad_multiple(run)} for evaluation with CP {size}"
             if run.repaired
             else f"pad_seq_to_mult {own} leaves packed samples unaligned for evaluation with CP {size}",
-            why=f"{needed.because} = {needed.value}. The packs were built for one layout and evaluation cuts them"
-            f" into {2 * size}"
-            " pieces each.",
+            why=f"{needed.because} = {needed.value}. The key itself changes no evaluation; a script that evaluates on groups"
+            f" of {size} ranks cuts every sample into {2 * size} pieces.",
             related=(EVAL_CP, CP),
             fix=another_multiple(run, needed, f"pad_seq_to_mult: {needed.value}, and {REBUILD}"),
             caret=f"needs a multiple of {needed.value}",
@@ -325,8 +325,9 @@ class EvalCp(Rule):
 class PadMultWasted(Rule):
     """Without context or sequence parallelism padding between samples only costs speed.
 
-    A multiple above 1 makes the run pass logical and padded boundaries apart. FlashAttention does not take padding
-    between samples, so only the slower fused kernel remains, and the padding itself is computed.
+    The padding itself is computed, and with padded and logical boundaries apart Transformer Engine before 2.18 compares
+    them on the GPU in every layer, which waits for it. The kernel is the same on Hopper and Blackwell, where the fused one
+    is preferred anyway. Packs that were built once for several topologies are a good reason for it.
 
     ## Bad
     ```yaml
@@ -342,7 +343,7 @@ class PadMultWasted(Rule):
 
     ## Upstream
     - 0.3 to 0.7: `training/utils/packed_seq_utils.py`, `get_packed_seq_params`
-    - 0.3 to 0.7: Transformer Engine `get_attention_backend`
+    - 0.3 to 0.7: Transformer Engine `get_attention_backend`; before 2.18 `DotProductAttention.forward` (`torch.equal`)
     """
 
     code, slug = "ALN111", "align/pad-mult-wasted"
@@ -357,10 +358,10 @@ class PadMultWasted(Rule):
             return  # a model with its own attention has its own reasons
         yield self.finding(
             run,
-            WASTE,
+            WASTE.as_info(),
             PAD_MULT,
             f"pad_seq_to_mult {own} pads samples although this topology needs no alignment",
-            why=f"{needed.because}. Padding between samples rules out FlashAttention and is computed all the same.",
+            why=f"{needed.because}. The padding is computed all the same.",
             related=(CP, TP),
             fix=Fix(f"pad_seq_to_mult: 1, and {REBUILD}", set_to(run, (PAD_MULT, 1))),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts.artifacts import FULL_MASK
-from mbpack.facts.releases import NIGHTLY, R03, R05, R07
+from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R07
 from mbpack.rules.base import NOTE, SILENT, Finding, Fix, Rule, set_to
 from mbpack.rules.packs.lookup import KWARGS, PATHS, PREPROCESSING, WARN_NOTE, WARN_SILENT, answers_only, prepares
 from mbpack.rules.packs.shards import plural, scanned
@@ -99,8 +99,9 @@ class PaddingRows(Rule):
 class MaskDensity(Rule):
     """Packs in which nearly everything carries loss were not made for answers only.
 
-    A chat template without generation markers leaves no trace of where an answer starts, and the mask falls back to the
-    whole conversation. The loss looks good, and the model learns to write prompts.
+    A chat template without generation markers leaves no trace of where an answer starts; in 0.3 and 0.4 the mask then
+    falls back to the whole conversation, later releases refuse to pack. The loss looks good, and the model learns to write
+    prompts.
 
     ## Bad
     ```yaml
@@ -117,8 +118,8 @@ class MaskDensity(Rule):
     ```
 
     ## Upstream
-    - 0.3 to 0.5: `data/datasets/sft.py`, `_chat_preprocess`
-    - 0.6, 0.7: `data/datasets/gpt_sft.py`, `GPTSFTChatDataset`
+    - 0.3, 0.4: `data/datasets/utils.py`, `_chat_preprocess` (all ones); 0.5 raises there
+    - 0.6, 0.7: `data/datasets/utils.py` infers the markers of known templates or raises
     """
 
     code, slug = "LOS103", "loss/mask-density"
@@ -134,8 +135,12 @@ class MaskDensity(Rule):
                     WARN_SILENT,
                     PATHS[seen.split],
                     f"{density:.2%} of the tokens in the {seen.split} packs carry loss, although only answers should",
-                    why="A mask made from answers leaves the prompts out. A chat template without generation markers"
-                    " falls back to all tokens.",
+                    why="A mask made from answers leaves the prompts out. "
+                    + (
+                        "A chat template without generation markers falls back to all tokens here."
+                        if run.release <= R04
+                        else "Packs of 0.3 and 0.4 look like this where the chat template has no generation markers."
+                    ),
                     related=(PREPROCESSING, f"{KWARGS}.answer_only_loss"),
                     fix=Fix("a chat template with generation markers, and new packs"),
                 )

@@ -11,7 +11,7 @@ from mbpack.config.unknown_keys import unknown_keys
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import path_in
 from mbpack.facts.releases import NIGHTLY, R03, R05, R06
-from mbpack.rules.base import CRASH_EVAL, DERIVED, IGNORED, SILENT_EVAL, Edit, Finding, Fix, Outcome, Rule, set_to
+from mbpack.rules.base import CRASH_EVAL, DERIVED, IGNORED, Edit, Finding, Fix, Outcome, Rule, set_to
 
 EVAL_MBS = "validation.eval_micro_batch_size"
 
@@ -65,8 +65,8 @@ class EvalMbsInBatch(Rule):
 class OfflineEvalMbs(Rule):
     """Offline packs need micro_batch_size 1 during evaluation as well.
 
-    Only the training value is checked. Training runs, and the first evaluation fails under context parallelism; without
-    it the boundaries of several rows are likely mixed up.
+    Only the training value is checked. Training runs, and the first evaluation stops: the step takes the boundaries of
+    one row, with context parallelism and without.
 
     ## Bad
     ```yaml
@@ -81,8 +81,8 @@ class OfflineEvalMbs(Rule):
     ```
 
     ## Upstream
-    - 0.5: `training/gpt_step.py`, `_partition_packed_batch_for_cp`
-    - 0.6, 0.7: `training/gpt_step.py`, `_cu_seqlens_for_cp_partition`
+    - 0.5: `training/gpt_step.py`, `_partition_packed_batch_for_cp`; `training/utils/packed_seq_utils.py`, `get_packed_seq_params`
+    - 0.6, 0.7: `training/gpt_step.py`, `_cu_seqlens_for_cp_partition`; `training/utils/packed_seq_utils.py`
     """
 
     code, slug = "BAT107", "batch/offline-eval-mbs"
@@ -95,12 +95,13 @@ class OfflineEvalMbs(Rule):
         cp = cp_size(run)
         yield self.finding(
             run,
-            CRASH_EVAL if cp > 1 else SILENT_EVAL,
+            CRASH_EVAL,
             EVAL_MBS,
             f"offline packs need eval_micro_batch_size 1, found {size}",
             why=f"Evaluation stops at its first batch: the split over CP {cp} takes one row's boundaries."
             if cp > 1
-            else "A microbatch of several packs has no place for their boundaries; evaluation is likely wrong or fails.",
+            else "Evaluation stops at its first batch: the step wants one longest sample, and a microbatch of several"
+            " packs gives one a row.",
             related=("dataset.offline_packing_specs.packed_sequence_size", "model.context_parallel_size"),
             fix=Fix("eval_micro_batch_size: 1", set_to(run, (EVAL_MBS, 1)), safe=True),
         )

@@ -18,11 +18,10 @@ from mbpack.config.in_effect import (
 )
 from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import ABSENT
-from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import NIGHTLY, R03, R05, R06, R07
-from mbpack.rules.base import CRASH_DATA, CRASH_LATER, CRASH_STEP, Finding, Fix, Outcome, Rule, set_to
+from mbpack.rules.base import CRASH_DATA, CRASH_LATER, CRASH_STEP, Finding, Fix, Outcome, Rule
 from mbpack.rules.packing.alignment import CP, SP, TP, another_multiple, by_launcher
 
 
@@ -228,68 +227,9 @@ class UserInBatchMultiple(Rule):
         return not (run.dataset in COLLATING or (run.dataset is DatasetKind.GPT_SFT and run.release >= R07))
 
 
-class FoldAlignmentPadding(Rule):
-    """Wide heads and padding between samples need fold_alignment_padding (nightly).
-
-    From a head width of 256 on (Qwen3.5) FlashAttention refuses packed rows that hold padding between samples; the
-    option folds the padding into the samples. Documented upstream, not in a release yet.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=nightly gpus=8 launcher=script
-    model: {context_parallel_size: 2, tensor_model_parallel_size: 1, sequence_parallel: false, kv_channels: 256}
-    dataset: {enable_global_batch_packing: true, fold_alignment_padding: false}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=nightly gpus=8 launcher=script
-    model: {context_parallel_size: 2, tensor_model_parallel_size: 1, sequence_parallel: false, kv_channels: 256}
-    dataset: {enable_global_batch_packing: true, fold_alignment_padding: true}
-    ```
-
-    ## Upstream
-    - nightly: documentation of online packing
-    """
-
-    code, slug = "ALN121", "align/fold-alignment-padding"
-    releases = (NIGHTLY, NIGHTLY)
-    reports_unknown = False
-
-    KEY = "dataset.fold_alignment_padding"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not run.global_batch or run.is_true(self.KEY):
-            return
-        needed, head = likely_multiple(run), self._head_width(run)
-        if needed.value == 1 or head is None or head < WIDE_HEAD:
-            return
-        yield self.finding(
-            run,
-            CRASH_STEP.as_warning(),
-            self.KEY if run.wrote(self.KEY) else "dataset.enable_global_batch_packing",
-            f"a head width of {head} with padding between samples likely needs fold_alignment_padding: true",
-            why=f"Samples are padded to {needed.because} = {needed.value}; FlashAttention refuses such rows from a"
-            " head width"
-            f" of {WIDE_HEAD} on.",
-            related=("model.kv_channels", CP),
-            fix=Fix("fold_alignment_padding: true", set_to(run, (self.KEY, True))),
-        )
-
-    @staticmethod
-    def _head_width(run: Run) -> int | None:
-        """Elements of one attention head."""
-        width = count(run, "model.kv_channels")
-        if width is not None:
-            return width
-        hidden, heads = count(run, "model.hidden_size"), count(run, "model.num_attention_heads")
-        return hidden // heads if hidden and heads and heads > 0 else None
-
-
 RULES: tuple[Rule, ...] = (
     PadMultNone(),
     NearPackSizeSample(),
     MultLargerThanSeq(),
     UserInBatchMultiple(),
-    FoldAlignmentPadding(),
 )

@@ -25,7 +25,6 @@ from mbpack.rules.base import (
     LAUNCHER_OVERRIDES,
     LAUNCHER_SETS,
     NOTE,
-    WASTE,
     Finding,
     Fix,
     Outcome,
@@ -119,12 +118,11 @@ class PackSizeEqualsSeq(Rule):
         place = DATA_SEQ if run.wrote(DATA_SEQ) and not run.wrote(PACK_SIZE) else PACK_SIZE
         return self.finding(
             run,
-            WASTE,
+            NOTE.as_warning(),
             place,
             f"samples are cut at dataset.seq_length {limit:,} although a pack holds {size:,} tokens",
-            why=f"The packs are filled to {size:,} all the same; model.seq_length must equal the dataset's and is"
-            " then smaller than"
-            " the rows it gets.",
+            why=f"The packs are filled to {size:,} all the same, so no token is wasted; model.seq_length must equal the"
+            " dataset's and is then smaller than the rows it gets.",
             related=tuple(key for key in (DATA_SEQ, MODEL_SEQ, PACK_SIZE) if key != place),
             fix=self._both(run, size),
         )

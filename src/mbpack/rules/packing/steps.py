@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mbpack.config.in_effect import DATA_SEQ
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
 from mbpack.facts import hard_blocks
@@ -216,34 +217,40 @@ class ThdPartitionMcore(Rule):
 
 
 class Qwen3VlTruncate(Rule):
-    """qwen3_vl_step cuts rows at model.seq_length under pipeline or expert parallelism.
+    """Long rows of Qwen3-VL are cut, image tokens included.
 
-    Both need one width for all ranks, so every row is padded or cut to `model.seq_length` before it is packed. A longer
-    row loses its last tokens, image tokens included, without a word.
+    In 0.4 and 0.5 the step does it under pipeline or expert parallelism, which need one width for all ranks: a row longer
+    than `model.seq_length` loses its last tokens without a word. From 0.6 on the collate function cuts every row at
+    `dataset.seq_length`, whatever the topology, and stops where a row loses all its answers.
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_vl_30b_a3b_sft_config gpus=8 launcher=run_recipe
+    # mbpack: bridge=0.5 recipe=qwen3_vl_30b_a3b_sft_config gpus=8 launcher=script step=qwen3_vl_step
     model: {expert_model_parallel_size: 8}
     ```
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_sft_config gpus=8 launcher=run_recipe
+    # mbpack: bridge=0.5 recipe=qwen3_vl_8b_sft_config gpus=8 launcher=script step=qwen3_vl_step
     model: {pipeline_model_parallel_size: 1}
     ```
 
     ## Upstream
-    - 0.4 to 0.7: `models/qwen_vl/qwen3_vl_step.py`, `forward_step`
+    - 0.4, 0.5: `models/qwen_vl/qwen3_vl_step.py`, `forward_step`
+    - 0.6, 0.7: `data/collators`, `pad_or_truncate_sequence_batch`
     """
 
     code, slug = "STP106", "step/qwen3vl-truncate"
     releases = (R04, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.pp <= 1 and run.ep <= 1:
+        cuts_here = run.release < R06
+        if cuts_here and run.pp <= 1 and run.ep <= 1:
             return
         if run.dataset not in VLM_KINDS or not is_family(run, hard_blocks.QWEN3_VL) or step_of(run) != "qwen3_vl_step":
+            return
+        if not cuts_here:
+            yield self._collated(run)
             return
         cause = f"pipeline parallel {run.pp}" if run.pp > 1 else f"expert parallel {run.ep}"
         length = run.maybe(MODEL_SEQ)
@@ -255,6 +262,18 @@ class Qwen3VlTruncate(Rule):
             why="Tokens behind it are dropped without a message, image tokens included.",
             related=(PP if run.pp > 1 else EP,),
             fix=Fix("a model.seq_length (and dataset.seq_length) above the longest row, or fewer pixels"),
+        )
+
+    def _collated(self, run: Run) -> Finding:
+        length = run.maybe(DATA_SEQ)
+        return self.finding(
+            run,
+            NOTE,
+            DATA_SEQ,
+            f"rows are cut at dataset.seq_length{f' {length}' if length else ''} when they are collated",
+            why="The tail goes, image tokens included; a row that loses all its answers stops the run.",
+            related=(MODEL_SEQ,),
+            fix=Fix("a dataset.seq_length (and model.seq_length) above the longest row, or fewer pixels"),
         )
 
 

@@ -237,10 +237,10 @@ class InBatchTotalLength(Rule):
 
 
 class InBatch03NoSp(Rule):
-    """0.3 packs in the batch without regard to sequence or pipeline parallelism.
+    """0.3 packs in the batch without regard to sequence parallelism.
 
-    The rows are padded to 2*CP only, so under sequence parallel their sum need not divide by CP*TP. Stages before
-    the last have no labels. Padding is recognised by token id 0, which some vocabularies use as a real token.
+    The rows are padded to 2*CP only, so under sequence parallel their sum need not divide by CP*TP. Padding is recognised
+    by token id 0, which some vocabularies use as a real token.
 
     ## Bad
     ```yaml
@@ -269,15 +269,7 @@ class InBatch03NoSp(Rule):
         if not run.in_batch or self._foreign(run):
             return
         if run.pp > 1:
-            yield self.finding(
-                run,
-                CRASH_STEP,
-                PP,
-                f"0.3 cannot pack in the batch with PP {run.pp}: the stages before the last have no labels",
-                why="Every stage packs its batch, labels included, but only the last one is given them.",
-                related=(IN_BATCH,),
-                fix=Fix("pipeline_model_parallel_size: 1, or Megatron-Bridge 0.4"),
-            )
+            return  # pp/inbatch-variable-seq
         if run.sp:
             yield self.finding(
                 run,

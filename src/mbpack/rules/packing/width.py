@@ -18,15 +18,16 @@ from mbpack.config.in_effect import (
     pad_multiple,
     width_unit,
 )
-from mbpack.config.precision import fp8_in_effect
+from mbpack.config.precision import Fp8, fp8_in_effect
 from mbpack.config.run import Run
 from mbpack.facts import formulas
-from mbpack.facts.widths import ROW_ROUNDING, aligned_rounding, dynamic_width_aligned
+from mbpack.facts.widths import FP8_BLOCK, FP8_TOKENS, ROW_ROUNDING, aligned_rounding, dynamic_width_aligned
 from mbpack.rules.base import (
     CRASH_STEP,
-    SILENT,
+    WASTE,
     Finding,
     Fix,
+    Outcome,
     Rule,
     set_to,
 )
@@ -92,8 +93,8 @@ class WidthTpSp(Rule):
 class PackSizeMultiple(Rule):
     """The pack size must be a multiple of the padding multiple.
 
-    Behind the last sample of a row the collate function adds a filler up to the pack size. If the size does not divide,
-    that filler is unaligned although every sample is not.
+    Context parallelism cuts a row into 2*CP pieces. A fixed width that 2*CP does not divide is refused at the first step,
+    by Transformer Engine's own check of the total. (A width that only sequence parallel cannot split: `align/width-tp-sp`.)
 
     ## Bad
     ```yaml
@@ -119,18 +120,21 @@ class PackSizeMultiple(Rule):
     code, slug = "ALN104", "align/pack-size-multiple"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.offline or not fixed_width(run):
+        if not run.offline or not fixed_width(run) or cp_size(run) <= 1:
             return
         width, needed = pack_size(run), needed_multiple(run)
-        if width is None or width <= 0 or width % needed.value == 0:
+        pieces = 2 * cp_size(run)
+        if width is None or width <= 0 or width % pieces == 0:
             return
-        contiguous = run.maybe("model.experimental_attention_variant") == "dsv4_hybrid"
+        if run.sp and width % width_unit(run).value:
+            return  # align/width-tp-sp stops the same step
         yield self.finding(
             run,
-            CRASH_STEP if contiguous else SILENT if cp_size(run) > 1 else SILENT.as_warning(),
+            CRASH_STEP,
             width_key(run),
             f"the row width {width:,} is no multiple of {needed.value}",
-            why=f"{needed.because} = {needed.value}. The filler behind a row's last sample ends at {width:,} and is unaligned.",
+            why=f"{needed.because} = {needed.value}. Context parallelism cuts a row into {pieces} pieces; the first step"
+            " refuses a total that does not divide.",
             related=(CP, TP, SP),
             fix=Fix(f"a width of {nearest(width, needed.value)} (model, dataset and pack alike)"),
         )
@@ -140,9 +144,9 @@ class DynamicWidth16(Rule):
     """Dynamic rows are rounded up to 16 tokens, which may be too coarse or too fine for the topology.
 
     Without `pad_to_max_length` a row is as wide as its samples, rounded up to 16 (or
-    `dataset_kwargs.pad_seq_length_to_mult`). Where 16 does not divide by the multiple the topology needs, neither the
-    width nor the filler behind the last sample is aligned. Samples that are padded to a multiple of 16 themselves are
-    safe: the rounding then changes nothing.
+    `dataset_kwargs.pad_seq_length_to_mult`), and never wider than the pack size. Where 16 does not divide by the multiple
+    the topology needs, the first row whose width does not divide stops the run; full rows have the pack size and are
+    fine. Samples that are padded to a multiple of 16 themselves are safe: the rounding then changes nothing.
 
     ## Bad
     ```yaml
@@ -190,10 +194,10 @@ class DynamicWidth16(Rule):
             return  # once the samples are aligned (align/pad-seq-to-mult-cp), so are the rows
         yield self.finding(
             run,
-            SILENT if cp_size(run) > 1 else CRASH_STEP.as_warning(),
+            CRASH_STEP if cp_size(run) > 1 else CRASH_STEP.as_warning(),
             KWARGS_WIDTH if run.wrote(KWARGS_WIDTH) else PACK_SIZE,
             f"rows of dynamic width are rounded up to {rounding} tokens, which is no multiple of {needed.value}",
-            why=f"{needed.because} = {needed.value}. The row and the filler behind its last sample are then unaligned.",
+            why=f"{needed.because} = {needed.value}. The run stops at the first row whose width does not divide.",
             related=(CP, TP, SP),
             fix=self._fix(run, needed.value),
         )
@@ -212,9 +216,10 @@ class DynamicWidth16(Rule):
 class Fp8Width(Rule):
     """Under FP8 a rank's share of the row must be a whole number of blocks.
 
-    Matrix products in FP8 need blocks of 16 tokens, MXFP8 of 32, after the row was split over context parallel ranks
-    (and tensor parallel ranks under sequence parallel). A fixed width that does not divide stops the first step; a
-    dynamic width is rounded to 16 over the whole row, so one rank's share may not divide.
+    The row is split over context parallel ranks (and tensor parallel ranks under sequence parallel) before it meets an
+    FP8 layer. Every such layer asserts that its tokens divide by 8; MXFP8 needs 32. On Hopper the product that gives a
+    trained weight's gradient also wants 16. Blockwise scaling works in blocks of 128 tokens. A fixed width that does not
+    divide stops the first step; a dynamic width is rounded to 16 over the whole row, so one rank's share may not divide.
 
     ## Bad
     ```yaml
@@ -235,7 +240,8 @@ class Fp8Width(Rule):
     ```
 
     ## Upstream
-    - 0.3 to 0.7: Megatron-Core `fp8_utils.py`, `get_fp8_align_size`; Transformer Engine `assert_dim_for_fp8_exec`
+    - 0.3 to 0.7: Transformer Engine `assert_dim_for_fp8_exec`, `CanonicalizeGemmInput`; Megatron-Core `fp8_utils.py`,
+      `get_fp8_align_size`
     """
 
     code, slug = "ALN116", "align/fp8-width"
@@ -249,41 +255,64 @@ class Fp8Width(Rule):
         if not offline and not packs_in_batch(run):
             return
         unit = width_unit(run)
-        needed = formulas.Derived(fp8.block * unit.value, f"{fp8.block} x {unit.because}")
         if offline and fixed_width(run):
-            yield from self._fixed(run, needed, fp8.key)
+            yield from self._fixed(run, fp8, unit)
             return
         own = (pad_multiple(run) if offline else needed_multiple(run).value) or 0
         rounding = count(run, "dataset.dataset_kwargs.pad_seq_length_to_mult") or ROW_ROUNDING if offline else own
-        if own < 1 or rounding < 1 or dynamic_width_aligned(rounding, own, needed.value):
+        for block, outcome, needs in self._levels(run, fp8):
+            needed = formulas.Derived(block * unit.value, f"{block} x {unit.because}")
+            if own < 1 or rounding < 1 or dynamic_width_aligned(rounding, own, needed.value) or outcome is WASTE:
+                continue
+            yield self.finding(
+                run,
+                outcome.as_warning() if outcome.severity == "error" else outcome,
+                fp8.key,
+                f"{needs} {needed.value}; dynamic rows are "
+                + (f"rounded up to {rounding} tokens" if rounding > 1 else "as wide as their samples"),
+                why=f"{needed.because} = {needed.value}: a rank's share of a row must be whole blocks of {block} tokens.",
+                related=(CP, TP, SP, IN_BATCH),
+                fix=Fix(f"{FIXED} with a width that divides by {needed.value}", set_to(run, (KWARGS_WIDTH, True)))
+                if offline
+                else Fix("BF16 for in-batch packing, whose rows are as wide as their samples happen to be"),
+            )
             return
-        yield self.finding(
-            run,
-            CRASH_STEP.as_warning(),
-            fp8.key,
-            f"FP8 needs row widths that divide by {needed.value}; dynamic rows are "
-            + (f"rounded up to {rounding} tokens" if rounding > 1 else "as wide as their samples"),
-            why=f"{needed.because} = {needed.value}: a rank's share of a row must be whole blocks of {fp8.block} tokens.",
-            related=(CP, TP, SP, IN_BATCH),
-            fix=Fix(f"{FIXED} with a width that divides by {needed.value}", set_to(run, (KWARGS_WIDTH, True)))
-            if offline
-            else Fix("BF16 for in-batch packing, whose rows are as wide as their samples happen to be"),
-        )
 
-    def _fixed(self, run: Run, needed: formulas.Derived, key: str) -> Iterator[Finding]:
-        width = pack_size(run)
-        if width is None or width <= 0 or width % needed.value == 0:
+    @staticmethod
+    def _levels(run: Run, fp8: Fp8) -> Iterator[tuple[int, Outcome, str]]:
+        """What a share must divide by, the hardest demand first: tokens, what happens else, how it is said."""
+        if fp8.recipe == "mxfp8":
+            yield fp8.block, CRASH_STEP, "MXFP8 needs row widths that divide by"
             return
-        yield self.finding(
-            run,
-            CRASH_STEP,
-            width_key(run),
-            f"a row of {width:,} tokens is no multiple of {needed.value}, as FP8 needs here",
-            why=f"{needed.because} = {needed.value}: Transformer Engine refuses a rank's share that is no whole"
-            " number of blocks.",
-            related=(key, CP, TP, SP),
-            fix=Fix(f"a width of {nearest(width, formulas.lcm(needed.value, needed_multiple(run).value))}"),
-        )
+        yield FP8_TOKENS, CRASH_STEP, "FP8 needs row widths that divide by"
+        if run.maybe("peft") is None:
+            yield FP8_BLOCK, CRASH_STEP.as_info(), "FP8 gradients of weights need, on Hopper, row widths that divide by"
+        if fp8.block > FP8_BLOCK:
+            yield fp8.block, WASTE, "blockwise FP8 wants row widths that divide by"
+
+    def _fixed(self, run: Run, fp8: Fp8, unit: formulas.Derived) -> Iterator[Finding]:
+        width = pack_size(run)
+        if width is None or width <= 0:
+            return
+        for block, outcome, needs in self._levels(run, fp8):
+            needed = formulas.Derived(block * unit.value, f"{block} x {unit.because}")
+            if width % needed.value == 0:
+                continue
+            yield self.finding(
+                run,
+                outcome,
+                width_key(run),
+                f"{needs} {needed.value}, found {width:,}",
+                why=f"{needed.because} = {needed.value}: "
+                + (
+                    "values are scaled in blocks of that many tokens, and an incomplete block is handled apart."
+                    if outcome is WASTE
+                    else "Transformer Engine refuses a rank's share that is no whole number of blocks."
+                ),
+                related=(fp8.key, CP, TP, SP),
+                fix=Fix(f"a width of {nearest(width, formulas.lcm(fp8.block * unit.value, needed_multiple(run).value))}"),
+            )
+            return
 
 
 RULES: tuple[Rule, ...] = (

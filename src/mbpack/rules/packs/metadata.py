@@ -8,7 +8,7 @@ from mbpack.config.evidence import Metadata
 from mbpack.config.in_effect import TRAIN_PACKS, pack_size
 from mbpack.config.run import Run
 from mbpack.facts.releases import R03
-from mbpack.rules.base import CRASH_DATA, CRASH_STEP, SILENT, WASTE, Finding, Fix, Outcome, Rule, words
+from mbpack.rules.base import CRASH_DATA, CRASH_LATER, CRASH_STEP, WASTE, Finding, Fix, Outcome, Rule, words
 from mbpack.rules.packs.lookup import METADATA_PATH, PAD_CU, given, is_npy, packed_splits, prepares, ready, splits
 from mbpack.rules.packs.shards import scanned
 
@@ -213,10 +213,11 @@ class MetadataAppend(Rule):
 
 
 class MetadataStale(Rule):
-    """Captured graphs need metadata that tell the truth about the packs.
+    """A captured iteration needs metadata that tell the truth about the packs.
 
     Boundary arrays are padded to `max_samples_per_bin` + 2. If a row holds more samples than the metadata say, nothing
-    is padded, and the graph replays with boundaries of another shape.
+    is padded, and copying its boundaries into the buffers of a full-iteration graph fails: the sizes differ. Graphs of
+    single modules that take no boundaries do not mind.
 
     ## Bad
     ```yaml
@@ -254,7 +255,7 @@ class MetadataStale(Rule):
     code, slug = "GRA116", "graph/metadata-stale"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not prepares(run) or not run.flag(PAD_CU) or not run.graphs.enabled:
+        if not prepares(run) or not run.flag(PAD_CU) or not run.graphs.full_iteration:
             return
         claimed = run.evidence.metadata.numbers("max_samples_per_bin")
         if not claimed:
@@ -264,10 +265,11 @@ class MetadataStale(Rule):
             if most > max(claimed):
                 yield self.finding(
                     run,
-                    SILENT,
+                    CRASH_LATER,
                     place_of(run),
                     f"a {seen.split} row holds {most} samples, the metadata allow {max(claimed):.0f}",
-                    why="Its boundaries are longer than the captured ones, so the graph replays on the wrong shape.",
+                    why="Its boundaries are longer than the captured ones; the step that copies them into the graph's"
+                    " buffers stops.",
                     related=(PAD_CU, "model.cuda_graph_impl"),
                     fix=Fix("rebuild the metadata with the packs"),
                 )

@@ -17,7 +17,7 @@ from mbpack.config.in_effect import (
 from mbpack.config.run import Run
 from mbpack.facts.artifacts import glob_characters, read_location
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06
-from mbpack.rules.base import CRASH_DATA, CRASH_STEP, NOTE, SILENT, WASTE, Finding, Fix, Rule, set_to
+from mbpack.rules.base import CRASH_DATA, NOTE, SILENT, WASTE, Finding, Fix, Rule, set_to
 from mbpack.rules.packs.lookup import (
     METADATA_PATH,
     PATHS,
@@ -125,8 +125,9 @@ class PackPathMismatch(Rule):
 class ParquetMultDropped(Rule):
     """0.4 and 0.5.0 forget the padding multiple of parquet packs.
 
-    The dataset then gives no separate boundaries for real and padded lengths: padding attends and is computed like real
-    tokens, and with context parallelism the partition of the rows fails. 0.5.1 hands the multiple on.
+    The dataset then gives no separate boundaries for real and padded lengths: padding attends, is computed and is routed
+    to experts like real tokens. Context parallelism splits the rows all the same, since the boundaries that are left are
+    the padded ones. 0.5.1 hands the multiple on; packs in `.npy` form keep it in every release.
 
     ## Bad
     ```yaml
@@ -157,17 +158,15 @@ class ParquetMultDropped(Rule):
         multiple = pad_multiple(run)
         if multiple is None or multiple <= 1:
             return
-        split = run.cp > 1
         yield self.finding(
             run,
-            CRASH_STEP if split else WASTE,
+            WASTE if needed_multiple(run).value == 1 else WASTE.as_info(),
             PAD_MULT,
             f"{run.patch} does not hand pad_seq_to_mult {multiple} to the dataset of parquet packs",
-            why=f"With CP {run.cp} the rows cannot be partitioned without the padded boundaries."
-            if split
-            else "Padding between samples is computed, and routed to experts, as if it were text.",
+            why="Padding between samples attends, is computed and is routed to experts as if it were text; tokens and"
+            " loss stay right.",
             related=(CP, TRAIN_PACKS),
-            fix=Fix("Megatron-Bridge 0.5.1 or later"),
+            fix=Fix("Megatron-Bridge 0.5.1 or later, or packs in .npy form, whose dataset gets the multiple"),
         )
 
 

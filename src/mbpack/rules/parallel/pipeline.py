@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mbpack.config.in_effect import KWARGS_WIDTH
 from mbpack.config.run import Run
 from mbpack.facts.keys import SPECS
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06
 from mbpack.rules.base import CRASH_STEP, DERIVED, REJECTED, SILENT, Finding, Fix, RejectingRule, Rule, set_to
 from mbpack.rules.lookup import step_of
+from mbpack.rules.packs.lookup import PAD_CU
 
 PP, CP = "model.pipeline_model_parallel_size", "model.context_parallel_size"
+TP, LOADER, COLLATES_TOGETHER = "model.tensor_model_parallel_size", "dataset.dataloader_type", "batch"
 IN_BATCH, VARIABLE, MODEL_SEQ = "dataset.enable_in_batch_packing", "model.variable_seq_lengths", "model.seq_length"
 
 
@@ -60,8 +63,11 @@ class MiddleStageLostMetadata(Rule):
 class CpSentinel(Rule):
     """Before 0.5.1 the context parallel split of packed rows uses untrimmed boundary arrays.
 
-    Collation always ends the boundaries with a -1; the split takes it for a sample and deals the tokens out wrongly, or
-    the partition helper refuses it.
+    The batch dataloader collates all rows of a rank's step together, and the boundaries of a row with fewer samples are
+    filled up with -1 entries. One of them at the end is harmless, since the search for a token's sample never reads the
+    last entry. From the second on the search goes astray: tokens go to no rank or to the wrong one. A rank that has one
+    row a step, or a dataloader that collates rows one by one, never sees more than one; nor do the equally long
+    arrays of `pad_cu_seqlens`.
 
     ## Bad
     ```yaml
@@ -74,15 +80,16 @@ class CpSentinel(Rule):
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.5.1 recipe=llama3_8b_sft_config gpus=8 launcher=script
+    # mbpack: bridge=0.5.0 recipe=llama3_8b_sft_config gpus=8 launcher=script
     model: {context_parallel_size: 2, calculate_per_token_loss: true}
     ddp: {average_in_collective: false}
-    dataset: {packed_sequence_specs: {pad_seq_to_mult: 4}}
+    dataset: {dataloader_type: cyclic, packed_sequence_specs: {pad_seq_to_mult: 4}}
     train: {global_batch_size: 8}
     ```
 
     ## Upstream
-    - 0.3, 0.4, 0.5.0: `training/gpt_step.py`, `_partition_packed_batch_for_cp`
+    - 0.3, 0.4, 0.5.0: `training/gpt_step.py`, `_partition_packed_batch_for_cp`; Transformer Engine
+      `thd_partition_indices_kernel`
     - 0.5.1: mended by `_trim_padded_cu_seqlens_for_cp`
     """
 
@@ -92,25 +99,51 @@ class CpSentinel(Rule):
     def check(self, run: Run) -> Iterator[Finding]:
         if run.release >= R05 and run.patch != "0.5.0":
             return
-        if run.cp <= 1 or not run.offline:
+        if run.cp <= 1 or not run.offline or run.maybe(LOADER, COLLATES_TOGETHER) != COLLATES_TOGETHER:
+            return
+        rows = rows_a_rank(run)
+        if rows <= 1 or run.maybe(PAD_CU, False):
             return
         yield self.finding(
             run,
             SILENT,
             CP,
-            f"{run.patch} splits packed rows over context parallel {run.cp} by untrimmed boundaries",
-            why="Every boundary array ends with a -1 that the split takes for a sample: wrong tokens per rank, or "
-            "an error in the partition helper.",
-            related=(f"{SPECS}.packed_sequence_size",),
-            fix=Fix("Megatron-Bridge 0.5.1 or later, or context parallel 1"),
+            f"{run.patch} splits packed rows over context parallel {run.cp} by boundaries with -1 entries",
+            why=f"The batch dataloader collates the {rows} rows of a rank's step together; a row with fewer samples than"
+            " another ends in several -1 entries, and the split then gives tokens to no rank.",
+            related=(f"{SPECS}.packed_sequence_size", LOADER, "train.global_batch_size"),
+            fix=self._fix(run),
         )
+
+    @staticmethod
+    def _fix(run: Run) -> Fix:
+        pairs: list[tuple[str, object]] = [(LOADER, "cyclic")]
+        if run.pp > 1:
+            pairs.append((KWARGS_WIDTH, True))
+        width = " and dataset_kwargs.pad_to_max_length: true" if run.pp > 1 else ""
+        dp = run.known_dp
+        one_row = f"global_batch_size {dp} (one row a rank)" if dp else "one row a rank"
+        return Fix(f"dataloader_type: cyclic{width}, or {one_row}, or Megatron-Bridge 0.5.1", set_to(run, *pairs))
+
+
+def rows_a_rank(run: Run) -> int:
+    """Rows that a rank works on in a step, at least. Raises Unknown where it may or may not be one."""
+    known = 1
+    for key in (TP, PP, CP):
+        size = run.maybe(key, 1)
+        known *= size if isinstance(size, int) and size > 0 else 1
+    gbs, gpus = run.gbs, run.gpus
+    if isinstance(gbs, int) and gbs > gpus // known:
+        return gbs // max(gpus // known, 1)  # more rows than ranks, whatever the sizes that nobody gave
+    return int(gbs // run.dp) if gbs else 1
 
 
 class InBatchVariableSeq(Rule):
     """In-batch packing under pipeline parallelism needs variable sequence lengths between stages.
 
-    0.3 leaves them off and the first exchange between stages fails. From 0.4 on the start-up switches them on, after
-    Megatron-Core has validated the model; 0.6.0 misses models with a nested `transformer`.
+    0.3 does not pack in the batch there at all: every stage packs its batch, labels included, and the stages before the
+    last have none. From 0.4 on the start-up switches variable lengths on, after Megatron-Core has validated the model;
+    0.6.0 misses models with a nested `transformer`.
 
     ## Bad
     ```yaml
@@ -129,7 +162,7 @@ class InBatchVariableSeq(Rule):
     ```
 
     ## Upstream
-    - 0.3: nothing sets `variable_seq_lengths`
+    - 0.3: `training/vlm_step.py`, `pack_batch_sequences`; nothing sets `variable_seq_lengths`
     - 0.4 to 0.7: `models/transformer_config.py`, `TransformerConfig.finalize`; 0.6.0 `training/config.py` misses
       `model.transformer`
     """
@@ -144,8 +177,9 @@ class InBatchVariableSeq(Rule):
                 run,
                 CRASH_STEP,
                 PP,
-                f"0.3 does not exchange row lengths between pipeline stages, so in-batch packing fails at PP {run.pp}",
-                why="Packed rows differ in length, and the stages exchange tensors of a fixed shape.",
+                f"0.3 cannot pack in the batch with PP {run.pp}: the stages before the last have no labels",
+                why="Every stage packs its batch, labels included, but only the last one is given them; nor do the stages"
+                " exchange the lengths of rows.",
                 related=(IN_BATCH,),
                 fix=Fix("pipeline_model_parallel_size: 1, or Megatron-Bridge 0.4 or later"),
             )
