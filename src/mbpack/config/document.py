@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import yaml
@@ -46,6 +46,10 @@ class Document(Struct):
     encoding  the codec of the bytes; `bom` whether they start with its byte order mark; `newline` the first line end.
     inherited whether it was read because another file builds on it: then others may too, and it is not to be edited.
     deleted   the keys that it takes out of what lies below it, whatever it holds there itself: arguments do so (``~key``).
+    language  "yaml", or "python" for what a program sets: then values are set on the objects themselves.
+    made      of a program: paths of objects that it makes anew, so that nothing of what lies below is left there.
+    opaque    of a program: paths with the reason why what is not written below them is not known.
+    strings   of a program: where its strings stand, so that nothing in them is taken for a comment.
     """
 
     path: str | None
@@ -56,6 +60,10 @@ class Document(Struct):
     bom: bool = False
     inherited: bool = False
     deleted: tuple[tuple[str, ...], ...] = ()
+    language: str = "yaml"
+    made: frozenset[tuple[str, ...]] = frozenset()
+    opaque: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    strings: list[Span] | None = None
 
     @property
     def newline(self) -> str:
@@ -109,12 +117,14 @@ class Document(Struct):
 
     def _long_strings(self) -> list[Span]:
         """The places of quoted and block scalars of several lines."""
-        if not any(sign in self.text for sign in "|>'\""):
+        if self.strings is None and not any(sign in self.text for sign in "|>'\""):
             return []
         return [span for span in self._strings() if span.line != span.end_line]
 
     def _strings(self) -> list[Span]:
         """The places of quoted and block scalars, in the order of the text."""
+        if self.strings is not None:
+            return self.strings
         if self.root is None:
             return []
         return sorted((item.span for _, item in walk(self.root) if item.quoted), key=lambda span: span.start)

@@ -23,7 +23,7 @@ def settle(layers: Sequence[Layer]) -> tuple[list[Layer], frozenset[Path]]:
     settled: list[Layer] = []
     gone: set[Path] = set()
     for layer in layers:
-        cut = list(layer.document.deleted)
+        cut = [*layer.document.deleted, *sorted(layer.document.made - {()})]
         gone.update(cut)
         if settled:
             for path, anew in _covered(layer.root, [below.root for below in reversed(settled)], ()):

@@ -31,6 +31,7 @@ class ObjectClasses:
     ) -> None:
         self.layers, self.gone, self.schema, self.recipe, self.complete = layers, gone, schema, recipe, complete
         self.specs = specs
+        self.made = frozenset(path for layer in layers for path in layer.document.made)
         self._found: dict[tuple[str, ...], str | None] = {}
 
     def on(self, recipe: Recipe, forget: bool) -> ObjectClasses:
@@ -54,6 +55,8 @@ class ObjectClasses:
         for layer in self.layers:
             item = walk(layer.root, parts)
             if item is None:
+                if _is_opaque(layer, parts[:-1]):
+                    return None
                 continue
             if item.value.__class__ is not dict:
                 if item.value is MISSING:
@@ -66,6 +69,10 @@ class ObjectClasses:
                     return cls
                 if self.complete:
                     return None
+            if layer.document.language == "python" and (parts in layer.document.made or _is_opaque(layer, parts)):
+                return None  # of a class that nobody knows
+        if self.made and any(parts[:depth] in self.made for depth in range(1, len(parts))):
+            return self.schema.transformer_class(self.at(("model",)) or "") if parts == ("model", "transformer") else None
         if len(parts) == 1:
             if self.recipe is not None and parts[0] == "dataset":
                 return self.recipe.dataset_class
@@ -81,7 +88,7 @@ class ObjectClasses:
         applied like a plain one and the recipe's class stays. The classes of pretraining data hand every field on to a
         constructor that refuses those it does not know, and some that the recipe's object holds are no arguments at all.
         """
-        if self.complete or self.recipe is None or parts != ("dataset",):
+        if self.complete or self.recipe is None or parts != ("dataset",) or parts in self.made:
             return True
         same = cls == self.recipe.dataset_class
         if same and not self.gone:
@@ -124,6 +131,12 @@ class ObjectClasses:
                 cls = self.schema.class_of(target.value)
                 return cls is not None and self.at(section) == cls and self._constructible(section, cls)
         return False
+
+
+def _is_opaque(layer: Layer, parts: tuple[str, ...]) -> bool:
+    """Whether a program left open what is at a path."""
+    opaque = layer.document.opaque
+    return bool(opaque) and any(parts[:depth] in opaque for depth in range(len(parts) + 1))
 
 
 def walk(item: Item, parts: Sequence[str]) -> Item | None:

@@ -56,7 +56,10 @@ class Settings:
         settled, self.gone = settle(layers)
         self.layers = tuple(reversed(settled))
         self.environ = environ
-        self.base_known = complete or recipe is not None
+        #: Objects that a program makes anew: the recipe has no say in them.
+        self.made = frozenset(path for layer in self.layers for path in layer.document.made)
+        self.python = any(layer.document.language == "python" for layer in self.layers)
+        self.base_known = complete or recipe is not None or () in self.made
         self._paths = paths(version.release)
         self._answers: dict[str, Setting | Unknown] = {}
         self.classes = ObjectClasses(self.layers, self.gone, schema, recipe, complete, self._paths[SPECS])
@@ -123,9 +126,11 @@ class Settings:
         for layer in self.layers:
             item = walk(layer.root, parts)
             if item is None:
+                self._stop_where_opaque(key, parts, layer)
                 continue
             if not isinstance(item.value, dict):
                 return entries
+            self._stop_where_opaque(key, parts, layer)
             for name, child in item.value.items():
                 if name in entries:
                     continue
@@ -142,7 +147,7 @@ class Settings:
     def recipe_entries(self, key: str) -> Mapping[str, Any]:
         """What the recipe holds in a free mapping, as far as the user's layers leave it there."""
         held, parts = self.recipe.values.get(key) if self.recipe is not None else None, self._paths[key]
-        if not isinstance(held, Mapping) or self._starts_anew(parts):
+        if not isinstance(held, Mapping) or self._starts_anew(parts) or self._is_made(parts):
             return {}
         return {name: value for name, value in held.items() if (*parts, name) not in self.gone}
 
@@ -190,7 +195,7 @@ class Settings:
         Source: 0.3 to 0.6 `training/utils/omegaconf_utils.py`, `_is_omegaconf_problematic` and `_restore_excluded_fields`
         (an adapter can be called).
         """
-        return not self.complete and self.recipe is not None and self.recipe.holds(ADAPTER)
+        return not (self.complete or self.python) and self.recipe is not None and self.recipe.holds(ADAPTER)
 
     @cached_property
     def _nested_model(self) -> bool:
@@ -223,6 +228,7 @@ class Settings:
                     return self._below_leaf(key, parts, depth, item, layer)
                 child = children.get(part)
                 if child is None:
+                    self._stop_where_opaque(key, parts, layer)
                     break
                 item = child
             else:
@@ -234,6 +240,19 @@ class Settings:
                     return None  # upstream skips a key that the object does not have
                 return self._setting(".".join(parts), item, layer)
         return None
+
+    @staticmethod
+    def _stop_where_opaque(key: str, parts: tuple[str, ...], layer: Layer) -> None:
+        """A program that changed an object where it cannot be followed leaves open what nobody wrote after that."""
+        opaque = layer.document.opaque
+        if opaque:
+            for depth in range(len(parts) + 1):
+                if parts[:depth] in opaque:
+                    raise Unknown(key, (), opaque[parts[:depth]])
+
+    def _is_made(self, parts: tuple[str, ...]) -> bool:
+        """Whether a program made the object at a path, or what holds it, anew."""
+        return bool(self.made) and any(parts[:depth] in self.made for depth in range(len(parts) + 1))
 
     def _is_alias(self, parts: tuple[str, ...]) -> bool:
         """Whether the name is an attribute of the object but none of its fields."""
@@ -317,7 +336,7 @@ class Settings:
     def fallback(self, key: str, parts: tuple[str, ...], canonical: str) -> Setting:
         """What recipe and class defaults hold at a path of this release, the layers apart; raises Unknown."""
         recipe = self.recipe
-        if recipe is not None and not self._replaced(parts[:-1]) and not self._dropped(parts):
+        if recipe is not None and not self._is_made(parts) and not self._replaced(parts[:-1]) and not self._dropped(parts):
             written = ".".join(parts)
             values = recipe.values
             if canonical in values:

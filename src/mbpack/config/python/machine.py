@@ -1,0 +1,327 @@
+"""The memory of a program that is followed, and how attributes are read and written in it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from mbpack.config.python.values import (
+    NOTHING,
+    Cell,
+    Class,
+    Function,
+    Known,
+    Overlay,
+    Place,
+    Record,
+    Ref,
+    Several,
+    State,
+    Symbol,
+    Unknown,
+    Value,
+    may_be,
+)
+
+#: Expressions and statements that are followed at most; what comes after them is unknown.
+MAX_STEPS = 60_000
+MAX_DEPTH = 25
+#: Kinds of records that are part of a configuration.
+SETTINGS = frozenset({"config", "part", "object"})
+
+
+class Base(Protocol):
+    """What is known of the objects that a program does not make itself."""
+
+    def held(self, recipe: str | None, path: tuple[str, ...]) -> Value | bool | None:
+        """What a recipe holds at a path: a value, True for some object, False where there is no such attribute, None unknown."""
+
+    def default(self, cls: str, name: str) -> Value | bool | None:
+        """The same for an attribute that the constructor of a class was not given."""
+
+
+class OutOfSteps(Exception):
+    """The program is too long to be followed."""
+
+
+class Ended(Exception):
+    """The program, or the function, ends here."""
+
+
+class Condition(Struct):
+    """A condition that could not be decided: its text, its line, and whether a configuration depends on it."""
+
+    text: str
+    line: int
+    node: ast.expr
+    matters: bool = False
+
+
+class Shown(Struct, frozen=True):
+    """A configuration at the point where the program hands it over.
+
+    ``how`` is the function that takes it ("finetune", "pretrain"), or the one of the project that returns it; ``line`` its
+    line. ``step`` is the module of the step function, where known.
+    """
+
+    config: int
+    state: State
+    how: str
+    line: int
+    launched: bool
+    step: str | None = None
+
+
+class Machine:
+    """State and helpers; :mod:`mbpack.config.python.expressions` and its neighbours build on it.
+
+    ``defaults``: defaults of arguments and environment variables count as given. ``forced``: values that expressions
+    are to have, by their text.
+    """
+
+    def __init__(
+        self, base: Base | None = None, defaults: bool = False, forced: Mapping[str, Value] | None = None, path: str = ""
+    ) -> None:
+        self.base, self.defaults, self.forced, self.path = base, defaults, dict(forced or {}), path
+        self.state = State()
+        self.steps = 0
+        self.clock = 0
+        self.ids = 0
+        self.depth = 0
+        self.parents: dict[int, int | None] = {}
+        self.parts: dict[tuple[int, str], int] = {}
+        self.frame = 0
+        self.module = "__main__"
+        self.globals: dict[int, int] = {}  # frame -> frame of its module
+        self.declared: dict[tuple[int, str], int] = {}  # names declared global or nonlocal
+        self.called: set[ast.AST] = set()
+        self.shown: list[Shown] = []
+        self.conditions: dict[str, Condition] = {}
+        self.decided: dict[str, bool] = {}
+        self.used_defaults: dict[str, str] = {}
+        self.asked_base = False
+        self.notes: dict[str, int] = {}  # what could not be followed -> line
+        self.sites: list[ast.expr] = []  # calls in the file itself that lead into other files
+        self.comments_only = False
+
+    # ------------------------------------------------------------------ memory
+
+    def tick(self) -> int:
+        """The time of the next assignment."""
+        self.clock += 1
+        return self.clock
+
+    def step(self) -> None:
+        """Count one step.
+
+        Raises:
+            OutOfSteps: there were too many.
+        """
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise OutOfSteps
+
+    def new(self, record: Record) -> Ref:
+        """Put an object into memory."""
+        self.ids += 1
+        record.time = record.time or self.tick()
+        self.state.heap[self.ids] = record
+        return Ref(self.ids)
+
+    def new_frame(self, parent: int | None) -> int:
+        """A place for names."""
+        self.ids += 1
+        self.state.frames[self.ids] = {}
+        self.parents[self.ids] = parent
+        self.globals[self.ids] = self.globals.get(parent, self.ids) if parent is not None else self.ids
+        return self.ids
+
+    def record(self, value: Value) -> Record | None:
+        """The object of a value, if it is surely one."""
+        return self.state.heap.get(value.id) if isinstance(value, Ref) else None
+
+    def note(self, what: str, node: ast.AST) -> None:
+        """Remember what could not be followed."""
+        if self.module == "__main__":
+            self.notes.setdefault(what, getattr(node, "lineno", 0))
+
+    # ------------------------------------------------------------------ names
+
+    def find(self, name: str) -> Cell | None:
+        """What a name holds, from the innermost frame outwards."""
+        frame: int | None = self.frame
+        while frame is not None:
+            cell = self.state.frames.get(frame, {}).get(name)
+            if cell is not None:
+                return cell
+            frame = self.parents.get(frame)
+        return None
+
+    def bind(self, name: str, value: Value, place: Place | None = None) -> None:
+        """Give a name a value."""
+        frame = self.declared.get((self.frame, name), self.frame)
+        self.state.frames.setdefault(frame, {})[name] = Cell(value, place or Place(None, self.tick()))
+
+    # ------------------------------------------------------------------ places
+
+    def place(self, node: ast.expr | None, key: tuple[int, int, int] | None = None) -> Place:
+        """The place of a value; what another file writes stands where the call leads there."""
+        if self.sites and self.module != "__main__":
+            return Place(self.sites[0], self.tick())
+        return Place(node, self.tick(), key)
+
+    # ------------------------------------------------------------------ attributes
+
+    def get(self, owner: Value, name: str) -> Value:
+        """The attribute of a value."""
+        if isinstance(owner, Symbol):
+            return Symbol(f"{owner.path}.{name}")
+        if isinstance(owner, Class):
+            return self.class_attribute(owner, name)
+        record = self.record(owner)
+        if record is None:
+            return Unknown(owner.why if isinstance(owner, Unknown) else "", frozenset(self.state.reachable([owner])))
+        assert isinstance(owner, Ref)
+        cell = record.fields.get(name)
+        if cell is not None:
+            return cell.value
+        if record.kind in SETTINGS:
+            return self._lazily(owner, record, name)
+        if record.kind == "instance" and record.cls is not None:
+            return Unknown(record.opaque or "")
+        return Unknown(record.opaque)
+
+    def _lazily(self, owner: Ref, record: Record, name: str) -> Value:
+        """An attribute that nobody wrote: a constant of the recipe or class, else a part that may be written into."""
+        held = self.looked_up(owner.id, name)
+        if isinstance(held, Known):
+            return held
+        key = (owner.id, name)
+        if key not in self.parts:
+            self.ids += 1
+            self.parts[key] = self.ids
+        number = self.parts[key]
+        if number not in self.state.heap:
+            self.state.heap[number] = Record("part", home=(owner.id, (name,)), opaque=record.opaque)
+        record.fields[name] = Cell(Ref(number), Place(None, 0))
+        return Ref(number)
+
+    def looked_up(self, number: int, name: str) -> Value | bool | None:
+        """What recipe or class say of an attribute that nobody wrote."""
+        record = self.state.heap[number]
+        if record.opaque:
+            return None
+        path: tuple[str, ...] = (name,)
+        while record.kind == "part" and record.home is not None:
+            number, above = record.home
+            path = (*above, *path)
+            record = self.state.heap[number]
+            if record.opaque:
+                return None
+        if record.kind == "config" and record.recipe and not record.overlays:
+            self.asked_base = True
+            return self.base.held(record.recipe, path) if self.base is not None else None
+        if record.kind == "object" and record.cls is not None and len(path) == 1:
+            self.asked_base = True
+            return self.base.default(record.cls, name) if self.base is not None else None
+        return None
+
+    def set(self, owner: Value, name: Any, value: Value, place: Place) -> None:
+        """Write an attribute or an item."""
+        record = self.record(owner)
+        if record is not None:
+            record.fields[name] = Cell(value, place)
+            return
+        for number in may_be(owner):  # one of them is written
+            held = self.state.heap.get(number)
+            if held is not None:
+                self._lose(held, name)
+
+    def _lose(self, record: Record, name: Any) -> None:
+        old = record.fields.pop(name, None)
+        if record.kind == "list":
+            self.forget(record)
+        elif isinstance(name, str):
+            why = "set through a name that may be another object"
+            record.fields[name] = Cell(Unknown(why, may_be(old.value) if old else frozenset()), Place(None, self.tick()))
+
+    def forget(self, record: Record, why: str = "changed where it cannot be followed") -> None:
+        """Nothing is known of an object any more."""
+        record.fields = {}
+        record.opaque = record.opaque or why
+
+    def escape(self, values: Iterable[Value], why: str) -> frozenset[int]:
+        """Values go where they cannot be followed: what can be reached from them may be changed."""
+        found = frozenset(self.state.reachable(values))
+        for number in found:
+            record = self.state.heap[number]
+            if record.kind not in ("parser", "bridge"):
+                self.forget(record, why)
+        return found
+
+    # ------------------------------------------------------------------ what others fill in
+
+    def class_attribute(self, owner: Class, name: str) -> Value:
+        """An attribute of a class of the project."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ plain values
+
+    def plain(self, value: Value, depth: int = 0) -> Any:
+        """A value as Python's own; raises ValueError where a part of it is not known."""
+        if isinstance(value, Known):
+            return value.value
+        if isinstance(value, Several):
+            return tuple(self.plain(item, depth + 1) for item in value.items)
+        record = self.record(value)
+        if record is None or record.opaque or depth > 8:
+            raise ValueError
+        if record.kind == "list":
+            return [self.plain(cell.value, depth + 1) for cell in record.fields.values()]
+        if record.kind == "dict":
+            return {name: self.plain(cell.value, depth + 1) for name, cell in record.fields.items()}
+        raise ValueError
+
+    def items_of(self, value: Value) -> list[Value] | None:
+        """The elements of something that is iterated over, None where they are not known."""
+        if isinstance(value, Several):
+            return list(value.items)
+        if isinstance(value, Known) and isinstance(value.value, str):
+            return [Known(letter) for letter in value.value]
+        record = self.record(value)
+        if record is None or record.opaque:
+            return None
+        if record.kind == "list":
+            return [cell.value for cell in record.fields.values()]
+        if record.kind == "dict":
+            return [Known(name) for name in record.fields]
+        return None
+
+    def make_list(self, values: Sequence[Value], node: ast.expr | None = None) -> Ref:
+        """A list."""
+        place = Place(node, self.tick())
+        return self.new(Record("list", fields={index: Cell(value, place) for index, value in enumerate(values)}))
+
+    def make_dict(self, entries: Mapping[Any, Value], node: ast.expr | None = None) -> Ref:
+        """A dictionary."""
+        place = Place(node, self.tick())
+        return self.new(Record("dict", fields={name: Cell(value, place) for name, value in entries.items()}))
+
+    def of(self, value: Any) -> Value:
+        """A value of Python's as one of ours."""
+        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+            return Known(value)
+        if isinstance(value, tuple):
+            return Several(tuple(self.of(item) for item in value))
+        if isinstance(value, (list, set, range)):
+            return self.make_list([self.of(item) for item in value])
+        if isinstance(value, dict):
+            return self.make_dict({name: self.of(item) for name, item in value.items()})
+        return NOTHING
+
+
+Builtin = Callable[..., Any]
+__all__ = ["Base", "Builtin", "Condition", "Ended", "Function", "Machine", "OutOfSteps", "Overlay", "Shown"]
