@@ -103,7 +103,7 @@ def write_recipes(path: Path, dump: Mapping[str, Any]) -> None:
     lines = [f"mbpack-recipes 1\t{compact({'release': dump['release'], 'packages': dump['packages']})}"]
     lines.append(f".aliases\t{compact(dump['aliases'])}")
     modules: dict[str, list[str]] = {}
-    for name, record in recipes.items():
+    for name, record in ((name, record) for name, record in recipes.items() if not name.startswith("_")):
         modules.setdefault(record["@module"], []).append(name)
     lines.append(f".modules\t{compact(modules)}")
     lines.append(f".paths\t{compact(paths)}")

@@ -40,7 +40,15 @@ def find() -> dict[str, tuple[Callable[[], Any], bool]]:
                 if not perf and exported.get(name, value) is not value:
                     continue
                 found[f"perf:{name}" if perf and name in found else name] = (value, perf)
+    found.update((name, (value, False)) for name, value in _bases())
     return found
+
+
+def _bases() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The configurations that recipes start from, which users' own recipes call as well: without a model."""
+    for name, value in sorted(vars(importlib.import_module(f"{PACKAGE}.common")).items()):
+        if re.fullmatch(r"_(pretrain|sft|peft)_common(_vlm)?", name) and inspect.isfunction(value):
+            yield name, value
 
 
 def _is_recipe(name: str, value: Any, module_name: str) -> bool:

@@ -16,17 +16,22 @@ from typing import Any
 from mbpack.config.context import Given
 from mbpack.config.document import Document, parse
 from mbpack.config.overrides import parse_overrides
+from mbpack.config.python import read_program
 from mbpack.config.shell import read_launch
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from tests.conftest import doctor
 from tests.rules.found import doctor_with, in_text
 
+#: What makes an example a Python program.
+PROGRAM = re.compile(r"^(?:from|import) ", re.MULTILINE)
 CONTEXT = ("bridge", "recipe", "gpus", "launcher", "step", "nodes", "gpu")
 
 
 def examine_example(text: str) -> Result:
     """The doctor's answer to one example."""
+    if PROGRAM.search(text):
+        return of_program(text, Given())
     launch, arguments, found = _comment(text, "launch"), _comment(text, "arguments"), in_text(text)
     assert sum(map(bool, (launch, arguments, found))) <= 1, "one kind of surroundings an example"
     if launch:
@@ -43,6 +48,8 @@ def examine_case(case: Mapping[str, Any]) -> Result:
     if "found" in case:
         return doctor_with(case["found"], case["input"], **context)
     flags = Given(**{name: str(value) if name == "bridge" else value for name, value in context.items()})
+    if "program" in case:
+        return of_program(case["program"], flags)
     if "launch" in case:
         return launched(case["launch"], flags)
     return with_arguments(case.get("input") or "", case.get("arguments", ()), flags)
@@ -53,6 +60,14 @@ def launched(command: str, flags: Given) -> Result:
     launch = read_launch(command + "\n")
     assert launch is not None, f"no launch command: {command}"
     return judge(Request(flags=flags, launch=launch, script=Document("train.sh", command + "\n", None)))
+
+
+def of_program(text: str, flags: Given) -> Result:
+    """The doctor's answer to the last configuration that a Python program makes."""
+    made, _ = read_program(text, None, flags.bridge, lambda name: None)
+    assert made, "no configuration in the program"
+    last = made[-1]
+    return judge(Request(last.variants[1].documents, flags, variants=last.variants, shown=last.given, variable=last.variable))
 
 
 def with_arguments(text: str, arguments: Sequence[str], flags: Given) -> Result:

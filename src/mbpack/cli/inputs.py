@@ -98,6 +98,11 @@ def is_script(path: str) -> bool:
     return path.endswith(_SCRIPTS)
 
 
+def is_program(path: str) -> bool:
+    """Whether a file is a Python program, by its name."""
+    return path.endswith(".py")
+
+
 def read(path: str) -> Document:
     """Read and parse one file, or stdin for ``-``.
 
@@ -118,7 +123,7 @@ def read(path: str) -> Document:
         raise InputError(f"{path}: no such file or directory{_hint(path)}") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if is_script(path):
+    if is_script(path) or is_program(path):
         return Document(path, data.decode("utf-8", "replace"))
     return parse(data, path)
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mbpack.cli.inputs import InputError, is_script, read
+from mbpack.cli.inputs import InputError, is_program, is_script, read
 from mbpack.config.context import ContextError, Given
 from mbpack.config.document import Document
 from mbpack.config.evidence import NOTHING, Evidence
@@ -141,6 +141,11 @@ def requests(unit: Unit, options: Options) -> Iterator[Request]:
     )
     if len(unit.paths) == 1 and is_script(unit.paths[0]):
         yield from _launches(unit.paths[0], request)
+        return
+    if len(unit.paths) == 1 and is_program(unit.paths[0]):
+        from mbpack.cli.programs import of_program
+
+        yield from of_program(unit.paths[0], request, _read)
         return
     documents = [document for path in unit.paths for document in _read(path)]
     path = " + ".join(unit.paths) if unit.paths else None

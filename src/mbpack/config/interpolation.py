@@ -29,6 +29,8 @@ from .scalars import MISSING, Interpolation, Missing, shorten
 
 Get = Callable[[str], Any]
 
+#: What the readers of scripts and programs call in the place of a value that they cannot tell.
+READERS = frozenset({"shell", "python"})
 #: Kinds for which the start-up is certainly refused.
 REFUSED = frozenset({"missing-reference", "missing-value", "missing-variable", "syntax", "resolver", "circle", "argument"})
 
@@ -203,6 +205,8 @@ class _Resolver:
 
     def _call(self, name: str, arguments: list[Any], at: str) -> Any:
         known = _RESOLVERS.get(name)
+        if name in READERS:
+            raise _Stop("unknown", "its value is decided where the program runs")
         if known is None:
             reason = f"`{shorten(name)}` is no resolver of OmegaConf's, and Megatron-Bridge registers none"
             raise _Stop("resolver", reason)

@@ -122,6 +122,8 @@ def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked
     findings: list[Finding] = []
     not_checked: list[NotChecked] = []
     for rule in rules_for(run.settings):
+        if run.settings.python and not rule.programs:
+            continue
         try:
             for finding in rule.check(run):
                 findings.append(finding)

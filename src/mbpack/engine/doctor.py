@@ -23,6 +23,7 @@ from mbpack.rules.files.documents import document_findings
 from mbpack.rules.internal import NOT_BRIDGE, UNUSABLE
 
 if TYPE_CHECKING:
+    from mbpack.config.python import Variant
     from mbpack.config.shell import Launch
 
 
@@ -32,6 +33,8 @@ class Request(Struct, frozen=True):
     ``documents`` are the files, lowest layer first. ``launch`` is a launch command, ``script`` the file it stands in.
     ``searched``: the files were met in a directory rather than named, so no flag says that they are Megatron-Bridge's.
     ``look`` gathers evidence from the disk for a run. ``environ`` is the environment of the run, None where unknown.
+    ``shown`` is what a program shows of its context, ``variants`` what its configuration is in each of its worlds,
+    ``variable`` what it calls it.
     """
 
     documents: Sequence[Document] = ()
@@ -45,6 +48,9 @@ class Request(Struct, frozen=True):
     path: str | None = None
     searched: bool = False
     look: Callable[[Run], Evidence] | None = None
+    shown: Given | None = None
+    variants: Sequence[Variant] = ()
+    variable: str = "cfg"
 
 
 def examine(documents: Sequence[Document], flags: Given | None = None, path: str | None = None) -> Result:
@@ -58,6 +64,10 @@ def judge(request: Request) -> Result:
     Raises:
         ContextError: a flag cannot be used: an unknown release or recipe.
     """
+    if request.variants:
+        from mbpack.engine.worlds import judge_worlds
+
+        return judge_worlds(request)
     context = context_of(request)
     result = Result(request.path, context, request.documents)
     problems = [finding for document in request.documents for finding in document_findings(document)]
@@ -118,7 +128,8 @@ def context_of(request: Request) -> Context:
     launch, overrides = request.launch, list(request.overrides)
     if launch is None:
         shown = [as_document(overrides).root] if overrides else []
-        return resolve_context(request.flags, request.project, documents, arguments=[root for root in shown if root is not None])
+        roots = [root for root in shown if root is not None]
+        return resolve_context(request.flags, request.project, documents, script=request.shown, arguments=roots)
     from mbpack.config.launched import flags_of, given_by
 
     overrides = [*parse_overrides([override.text for override in launch.overrides]), *overrides]

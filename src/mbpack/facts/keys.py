@@ -103,6 +103,20 @@ def path_in(release: Release, canonical: str) -> str:
     return canonical
 
 
+def canonical_name(release: Release, written: str) -> str:
+    """The canonical key of a path as a release spells it: the inverse of :func:`path_in`.
+
+    >>> from mbpack.facts.releases import R05
+    >>> canonical_name(R05, "dataset.packed_sequence_specs.pad_seq_to_mult")
+    'dataset.offline_packing_specs.pad_seq_to_mult'
+    """
+    for rename in RENAMES:
+        if release < rename.since and rename.new not in _NOT_TRANSLATED:
+            if written == rename.old or written.startswith(rename.old + "."):
+                return rename.new + written[len(rename.old) :]
+    return written
+
+
 class _Parts(dict[str, tuple[str, ...]]):
     """Canonical key -> the parts of its path in one release, worked out once."""
 

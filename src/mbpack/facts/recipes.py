@@ -230,12 +230,15 @@ def modules(release_name: str) -> Mapping[str, list[str]]:
 
 @functools.lru_cache(maxsize=8)
 def _names(release_name: str) -> tuple[str, ...]:
-    lines = _data(release_name).split(b"\n")[4:-1]
+    lines = (line for line in _data(release_name).split(b"\n")[4:-1] if line[:1] != b"_")
     return tuple(sorted(line[: line.index(b"\t")].decode() for line in lines))
 
 
 def names(release_name: str) -> list[str]:
-    """All recipe names of a release, sorted; performance recipes that share a name carry the prefix "perf:"."""
+    """All recipe names of a release, sorted; performance recipes that share a name carry the prefix "perf:".
+
+    Those that others start from (``_sft_common``) are no names to launch by; :func:`find` knows them.
+    """
     return list(_names(release_name))
 
 

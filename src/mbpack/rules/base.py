@@ -48,6 +48,7 @@ SILENT = Outcome("error", "silent", "always")
 SILENT_EVAL = Outcome("error", "silent", "evaluation")
 SILENT_RESUME = Outcome("error", "silent", "resume")
 IGNORED = Outcome("error", "ignored", "load")
+IGNORED_ATTRIBUTE = Outcome("error", "ignored", "always")
 WASTE = Outcome("warning", "waste", "always")
 NOTE = Outcome("info", "note", "always")
 DERIVED = Outcome("info", "note", "validate")
@@ -112,6 +113,8 @@ class Rule:
     rejects: ClassVar[bool] = False
     #: Whether an unknown input is worth a line under "not checked"; notes and hints are not.
     reports_unknown: ClassVar[bool] = True
+    #: Whether it concerns what a program sets on the objects themselves too, and not only files that are loaded and merged.
+    programs: ClassVar[bool] = True
     #: Runs after the others, because it reads what stopped them.
     late: ClassVar[bool] = False
 

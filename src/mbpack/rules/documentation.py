@@ -10,7 +10,7 @@ from msgspec import Struct
 from mbpack.rules.base import Rule
 
 HEADINGS = ("Bad", "Good", "Upstream", "Release notes")
-_FENCE = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(?:yaml|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Page(Struct, frozen=True):

@@ -16,7 +16,6 @@ from mbpack.config.python.values import (
     Cell,
     Class,
     Function,
-    Known,
     Place,
     Record,
     Ref,
@@ -147,6 +146,10 @@ class Calls(Expressions):
         if found and any(self.state.heap[number].kind in ("config", "part") for number in found):
             self.note(f"{what[:60]}()", node)
         return Unknown(f"what {what[:60]}() returns", found)
+
+    def block(self, body: Sequence[ast.stmt]) -> bool:
+        """Run statements in order; whether the program goes on behind them."""
+        raise NotImplementedError
 
     def call_symbol(self, function: Symbol, arguments: Arguments, node: ast.Call) -> Value:
         """Call something from outside the project."""
@@ -298,7 +301,7 @@ class Calls(Expressions):
     def _bind_parameters(self, function: Function, values: Sequence[Value], arguments: Arguments, frame: int) -> None:
         spec = function.node.args
         named, defaults = dict(arguments.named), dict(function.defaults)
-        names = self.state.frames[frame]
+        names = self.state.names(frame)
         positional = [*spec.posonlyargs, *spec.args]
         nodes: list[ast.expr | None] = [None] * (len(values) - len(arguments.values))
         nodes += arguments.nodes

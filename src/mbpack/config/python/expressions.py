@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 from mbpack.config.python.machine import Machine
+from mbpack.config.python.operators import BINARY, COMPARE, UNARY
 from mbpack.config.python.values import (
     NOTHING,
     Cell,
@@ -25,31 +25,6 @@ from mbpack.config.python.values import (
     same,
 )
 
-_BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.BitOr: operator.or_,
-    ast.BitAnd: operator.and_,
-}
-_COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda a, b: a in b,
-    ast.NotIn: lambda a, b: a not in b,
-}
-_UNARY: Final[Mapping[type[ast.unaryop], Callable[[Any], Any]]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Invert: operator.invert,
-}
 #: Numbers and texts beyond these are not worked out.
 _LARGEST, _LONGEST = 10**30, 100_000
 
@@ -67,7 +42,9 @@ class Expressions(Machine):
         handler = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
         if handler is None:
             for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.expr) and not isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+                if isinstance(child, ast.expr) and not isinstance(
+                    node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+                ):
                     self.escape([self.eval(child)], "changed where it cannot be followed")
             return NOTHING
         value: Value = handler(node)
@@ -201,7 +178,7 @@ class Expressions(Machine):
             if not (isinstance(a, (int, float)) and isinstance(b, int) and 0 <= b <= 64 and abs(a) < 1e6):
                 return NOTHING
             return self._sized(a**b)
-        work = _BINARY.get(kind)
+        work = BINARY.get(kind)
         if work is None:
             return NOTHING
         try:
@@ -221,7 +198,7 @@ class Expressions(Machine):
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
             return self._unknown(value) if truth is None else Known(not truth)
-        work = _UNARY.get(type(node.op))
+        work = UNARY.get(type(node.op))
         if not isinstance(value, Known) or work is None:
             return self._unknown(value)
         try:
@@ -234,10 +211,7 @@ class Expressions(Machine):
         value: Value = NOTHING
         unsure: list[Value] = []
         for index, child in enumerate(node.values):
-            if unsure:  # it may not be evaluated at all
-                value = self.perhaps(lambda child=child: self.eval(child), "a condition")  # type: ignore[misc]
-            else:
-                value = self.eval(child)
+            value = self._perhaps(child) if unsure else self.eval(child)
             truth = self.truth(value)
             if truth is None:
                 unsure.append(value)
@@ -280,7 +254,7 @@ class Expressions(Machine):
             verdict = self._identical(left, right)
             return self._unknown(left, right) if verdict is None else Known(verdict is isinstance(kind, ast.Is))
         try:
-            result = _COMPARE[type(kind)](self.plain(left), self.plain(right))
+            result = COMPARE[type(kind)](self.plain(left), self.plain(right))
         except (ValueError, TypeError):
             return self._unknown(left, right)
         return Known(bool(result))
@@ -291,7 +265,7 @@ class Expressions(Machine):
         if isinstance(left, Known) and left.value is None:
             left, right = right, left
         if isinstance(right, Known) and right.value is None:
-            if isinstance(left, (Symbol, Several, Function, Class)):
+            if isinstance(left, (Symbol, Several, Function, Class)) or (isinstance(left, Unknown) and left.truth):
                 return False
             record = self.record(left)
             if record is None:
@@ -335,7 +309,9 @@ class Expressions(Machine):
         spec = self.eval(node.format_spec) if node.format_spec is not None else Known("")
         if not isinstance(value, Known) or not isinstance(spec, Known):
             return self._unknown(value)
-        shown: Any = {114: repr, 115: str, 97: ascii}.get(node.conversion, lambda held: held)(value.value)
+        forms: dict[int, Callable[[Any], Any]] = {114: repr, 115: str, 97: ascii}
+        convert = forms.get(node.conversion)
+        shown = value.value if convert is None else convert(value.value)
         try:
             return Known(format(shown, spec.value))
         except (TypeError, ValueError):
@@ -393,6 +369,8 @@ class Expressions(Machine):
             return True
         if isinstance(value, Symbol):
             return True if value.path == "typing.TYPE_CHECKING" else None
+        if isinstance(value, Unknown):
+            return value.truth
         record = self.record(value)
         if record is None:
             return None
@@ -406,11 +384,11 @@ class Expressions(Machine):
         """Whether a condition holds; one that is not known is kept for :attr:`conditions`."""
         raise NotImplementedError
 
-    def perhaps(self, work: Callable[[], Value], why: str) -> Value:
-        """A value whose evaluation may not happen: what it changes is unknown afterwards."""
+    def _perhaps(self, node: ast.expr) -> Value:
+        """An expression that may not be evaluated: what it changes is unknown afterwards."""
         before = self.state.copy()
-        value = work()
-        self.state = joined(self.state, before, why, self.tick())
+        value = self.eval(node)
+        self.state = joined(self.state, before, "depends on a condition", self.tick())
         return value
 
     def defaults_of(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> tuple[tuple[str, Value], ...]:

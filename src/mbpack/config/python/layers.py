@@ -41,6 +41,7 @@ class Configuration(Struct, frozen=True):
     module: str
     launched: bool
     step: str | None
+    variable: str
 
 
 class _Out(Struct):
@@ -100,7 +101,25 @@ def configuration(shown: Shown, source: Source, schema: Schema | None) -> Config
             low = overlay.time
         layers.append(Merged(overlay))
     layers.append(_Emitter(shown, source, schema, low, _FOREVER).document(record))
-    return Configuration(tuple(layers), shown.how, shown.line, record.recipe, record.module, shown.launched, shown.step)
+    made = (record.recipe, record.module, shown.launched, shown.step, _variable(shown))
+    return Configuration(
+        tuple(layer for layer in layers if not _is_empty(layer)) or tuple(layers[-1:]), shown.how, shown.line, *made
+    )
+
+
+def _is_empty(layer: Document | Merged) -> bool:
+    return isinstance(layer, Document) and layer.root is not None and not (layer.root.value or layer.made or layer.opaque)
+
+
+def _variable(shown: Shown) -> str:
+    """The name the program has for the configuration: the last one it was given."""
+    names = [
+        (cell.place.time, name)
+        for frame in shown.state.frames.values()
+        for name, cell in frame.items()
+        if isinstance(name, str) and isinstance(cell.value, Ref) and cell.value.id == shown.config
+    ]
+    return max(names)[1] if names else "cfg"
 
 
 class _Emitter:

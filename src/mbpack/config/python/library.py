@@ -14,7 +14,10 @@ from mbpack.config.python.values import NONE, NOTHING, Cell, Known, Record, Ref,
 
 #: Functions of constants that are worked out, by their dotted names.
 PURE: Final[Mapping[str, Callable[..., Any]]] = {
-    **{f"builtins.{f.__name__}": f for f in (int, float, str, bool, max, min, len, round, abs, sum, sorted, tuple, list, any, all)},
+    **{
+        f"builtins.{f.__name__}": f
+        for f in (int, float, str, bool, max, min, len, round, abs, sum, sorted, tuple, list, any, all)
+    },
     **{f"builtins.{f.__name__}": f for f in (set, divmod, repr)},
     **{f"math.{name}": getattr(math, name) for name in ("ceil", "floor", "prod", "lcm", "gcd", "sqrt", "log2", "inf")},
     "os.path.join": os.path.join,
@@ -31,7 +34,20 @@ _HARMLESS: Final = (
 _ENDING: Final = frozenset({"sys.exit", "os._exit", "builtins.exit", "builtins.quit"})
 _TEXT: Final = frozenset(
     (
-        *("lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit", "replace", "startswith", "endswith", "join", "format"),
+        *(
+            "lower",
+            "upper",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "split",
+            "rsplit",
+            "replace",
+            "startswith",
+            "endswith",
+            "join",
+            "format",
+        ),
         *("title", "capitalize", "removeprefix", "removesuffix", "partition", "rpartition", "find", "count", "isdigit"),
         *("splitlines", "casefold", "zfill", "encode", "index"),
     )
@@ -122,7 +138,7 @@ class Library(Calls):
         value = arguments.get(2)
         if owner is None or name is None or value is None:
             for number in may_be(owner) if owner is not None else ():
-                self.forget(self.state.heap[number])
+                self.forget(self.state.own(number))
             return NONE
         if isinstance(name, Known) and isinstance(name.value, str):
             source = arguments.nodes[2] if len(arguments.nodes) > 2 else None
@@ -131,7 +147,7 @@ class Library(Calls):
             self.set(owner, name.value, value, self.place(source, key))
         else:
             for number in may_be(owner):
-                self.forget(self.state.heap[number], "setattr with a name that is not known")
+                self.forget(self.state.own(number), "setattr with a name that is not known")
             self.note("setattr()", node)
         return NONE
 
@@ -187,7 +203,7 @@ class Library(Calls):
         record = self.state.heap[value.id].copy()
         self.ids += 1
         made = seen[value.id] = Ref(self.ids)
-        self.state.heap[made.id] = record
+        self.state.put(made.id, record)
         if record.home is not None and record.home[0] in seen:
             record.home = (seen[record.home[0]].id, record.home[1])
             self.parts[record.home[0], record.home[1][0]] = made.id

@@ -101,11 +101,11 @@ class Machine:
         self.shown: list[Shown] = []
         self.conditions: dict[str, Condition] = {}
         self.decided: dict[str, bool] = {}
+        self.tested: dict[str, Value] = {}
         self.used_defaults: dict[str, str] = {}
         self.asked_base = False
         self.notes: dict[str, int] = {}  # what could not be followed -> line
         self.sites: list[ast.expr] = []  # calls in the file itself that lead into other files
-        self.comments_only = False
 
     # ------------------------------------------------------------------ memory
 
@@ -128,7 +128,7 @@ class Machine:
         """Put an object into memory."""
         self.ids += 1
         record.time = record.time or self.tick()
-        self.state.heap[self.ids] = record
+        self.state.put(self.ids, record)
         return Ref(self.ids)
 
     def new_frame(self, parent: int | None) -> int:
@@ -141,7 +141,7 @@ class Machine:
 
     def record(self, value: Value) -> Record | None:
         """The object of a value, if it is surely one."""
-        return self.state.heap.get(value.id) if isinstance(value, Ref) else None
+        return self.state.own(value.id) if isinstance(value, Ref) and value.id in self.state.heap else None
 
     def note(self, what: str, node: ast.AST) -> None:
         """Remember what could not be followed."""
@@ -163,7 +163,7 @@ class Machine:
     def bind(self, name: str, value: Value, place: Place | None = None) -> None:
         """Give a name a value."""
         frame = self.declared.get((self.frame, name), self.frame)
-        self.state.frames.setdefault(frame, {})[name] = Cell(value, place or Place(None, self.tick()))
+        self.state.names(frame)[name] = Cell(value, place or Place(None, self.tick()))
 
     # ------------------------------------------------------------------ places
 
@@ -205,7 +205,7 @@ class Machine:
             self.parts[key] = self.ids
         number = self.parts[key]
         if number not in self.state.heap:
-            self.state.heap[number] = Record("part", home=(owner.id, (name,)), opaque=record.opaque)
+            self.state.put(number, Record("part", home=(owner.id, (name,)), opaque=record.opaque))
         record.fields[name] = Cell(Ref(number), Place(None, 0))
         return Ref(number)
 
@@ -236,9 +236,8 @@ class Machine:
             record.fields[name] = Cell(value, place)
             return
         for number in may_be(owner):  # one of them is written
-            held = self.state.heap.get(number)
-            if held is not None:
-                self._lose(held, name)
+            if number in self.state.heap:
+                self._lose(self.state.own(number), name)
 
     def _lose(self, record: Record, name: Any) -> None:
         old = record.fields.pop(name, None)
@@ -257,9 +256,8 @@ class Machine:
         """Values go where they cannot be followed: what can be reached from them may be changed."""
         found = frozenset(self.state.reachable(values))
         for number in found:
-            record = self.state.heap[number]
-            if record.kind not in ("parser", "bridge"):
-                self.forget(record, why)
+            if self.state.heap[number].kind not in ("parser", "bridge"):
+                self.forget(self.state.own(number), why)
         return found
 
     # ------------------------------------------------------------------ what others fill in

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mbpack.config.python.machine import Base, Condition, Ended, OutOfSteps, Shown
+from mbpack.config.python.machine import MAX_STEPS, Base, Condition, Ended, OutOfSteps, Shown
 from mbpack.config.python.upstream import Upstream
 from mbpack.config.python.values import NONE, Class, Function, Known, Record, Ref, Symbol, Unknown, Value
 
@@ -105,19 +105,20 @@ def follow(source: str, path: str | None = None, base: Base | None = None, tree:
 
     certain = run(False)
     usual = run(True) if certain.used_defaults else certain
-    words = ", ".join(_default(name, value) for name, value in list(certain.used_defaults.items())[:3])
-    worlds = [World("", certain), World(f"with the defaults ({words}{', ...' if len(certain.used_defaults) > 3 else ''})", usual, True)]
-    tried = 2
+    worlds = [World("", certain), World(_label(certain.used_defaults), usual, True)]
+    tried, steps = 2, certain.steps + usual.steps
     for condition in [held for held in certain.conditions.values() if held.matters][:MAX_CONDITIONS]:
         for label, forced in _flips(condition, usual):
-            if tried < MAX_RUNS:
+            if tried < MAX_RUNS and steps < MAX_STEPS:
                 worlds.append(World(label, run(True, forced), True))
-                tried += 1
+                tried, steps = tried + 1, steps + worlds[-1].machine.steps
     return Program(path, source, worlds)
 
 
-def _default(name: str, value: str) -> str:
-    return f"no {name} given" if name == "KEY=VALUE" else f"{name} {value}"
+def _label(defaults: Mapping[str, str]) -> str:
+    """Which defaults count, in words."""
+    shown = [f"no {name} given" if name == "KEY=VALUE" else f"{name} {value}" for name, value in defaults.items()]
+    return f"with the default {shown[0]}" if len(shown) == 1 else "with the defaults of what may be given"
 
 
 def _flips(condition: Condition, usual: Upstream) -> Iterator[tuple[str, Forced]]:
@@ -127,7 +128,7 @@ def _flips(condition: Condition, usual: Upstream) -> Iterator[tuple[str, Forced]
     for way in (True, False):
         if decided is way:
             continue
-        forced = _force(condition.node, way)
+        forced = _force(condition.node, way, usual)
         if decided is not None and not _is_flag(condition.node, way):
             continue  # the values it compares would contradict it
         shown = condition.text if len(condition.text) <= 60 else condition.text[:57] + "..."
@@ -150,14 +151,19 @@ def _equality(node: ast.expr) -> tuple[ast.expr, ast.Constant] | None:
     return None
 
 
-def _force(node: ast.expr, way: bool) -> Forced:
+def _force(node: ast.expr, way: bool, usual: Upstream) -> Forced:
     """Values of expressions under which a condition is true or false."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _force(node.operand, not way)
+        return _force(node.operand, not way, usual)
     equality = _equality(node)
     if equality is not None and way:
         return {ast.unparse(equality[0]): Known(equality[1].value)}
-    return {ast.unparse(node): Known(way)}
+    text = ast.unparse(node)
+    held = usual.tested.get(text)
+    flag = isinstance(held, Known) and isinstance(held.value, bool)
+    if flag or not isinstance(node, (ast.Name, ast.Attribute)):
+        return {text: Known(way)}
+    return {text: Unknown("it may be given", truth=way)}
 
 
 # ---------------------------------------------------------------------- one world

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from mbpack.config.python.calls import Calls
-from mbpack.config.python.machine import Condition, Ended
+from mbpack.config.python.flow import Flow
+from mbpack.config.python.machine import Ended
 from mbpack.config.python.values import (
-    NONE,
     NOTHING,
-    Cell,
     Class,
     Function,
     Known,
     Place,
-    Record,
-    Ref,
-    Several,
-    State,
     Symbol,
     Unknown,
     Value,
-    joined,
     may_be,
-    same,
 )
 
-_LOOPS = 64  #: turns of a loop that are followed one by one
-_SETTLE = 6  #: turns after which a loop that nobody can count has settled, or is given up
 
-
-class Statements(Calls):
+class Statements(Flow):
     """Runs statements. Each method returns whether the program goes on behind them."""
 
     def block(self, body: Sequence[ast.stmt]) -> bool:
@@ -124,13 +113,13 @@ class Statements(Calls):
         owner = self.eval(target.value)
         if isinstance(target.slice, ast.Slice):
             for number in may_be(owner):
-                self.forget(self.state.heap[number])
+                self.forget(self.state.own(number))
             return
         key = self.eval(target.slice)
         record = self.record(owner)
         if record is None:
             for number in may_be(owner):
-                self.forget(self.state.heap[number])
+                self.forget(self.state.own(number))
             return
         name = key.value if isinstance(key, Known) else None
         if not isinstance(key, Known) or (record.kind == "list" and name not in record.fields):
@@ -165,7 +154,7 @@ class Statements(Calls):
                     record.fields.pop(key.value, None)
                 else:
                     for number in may_be(owner):
-                        self.forget(self.state.heap[number], "something was deleted from it")
+                        self.forget(self.state.own(number), "something was deleted from it")
 
     # ------------------------------------------------------------------ definitions
 
@@ -218,189 +207,6 @@ class Statements(Calls):
     def _do_assert(self, node: ast.Assert) -> None:
         self.eval(node.test)
 
-    # ------------------------------------------------------------------ ways through
-
-    def decide(self, test: ast.expr) -> bool | None:
-        """Whether a condition holds; one that is not known is kept."""
-        truth = self.truth(self.eval(test))
-        text = ast.unparse(test)
-        if truth is None:
-            self.conditions.setdefault(text, Condition(text, test.lineno if self.module == "__main__" else 0, test))
-        else:
-            self.decided[text] = truth
-        return truth
-
-    def _do_if(self, node: ast.If) -> bool:
-        truth = self.decide(node.test)
-        if truth is not None:
-            return self.block(node.body if truth else node.orelse)
-        text = ast.unparse(node.test)
-        return self._ways([lambda: self.block(node.body), lambda: self.block(node.orelse)], f"depends on `{text}`", text)
-
-    def _ways(self, ways: Sequence[Callable[[], bool]], why: str, text: str = "") -> bool:
-        """Several ways to go on from here, of which one is taken."""
-        start, ends = self.state, []
-        shown = len(self.shown)
-        for way in ways:
-            self.state = start.copy()
-            if way():
-                ends.append(self.state)
-        condition = self.conditions.get(text)
-        if condition is not None and (len(self.shown) > shown or len(ends) < len(ways)):
-            condition.matters = True
-        if not ends:
-            self.state = start
-            return False
-        state = ends[0]
-        before = self.clock
-        for other in ends[1:]:
-            time = self.tick()
-            state = joined(state, other, why, time)
-            if condition is not None and not condition.matters:
-                condition.matters = _differs(state, time)
-        self.state = state
-        return before >= 0
-
-    def _do_match(self, node: ast.Match) -> bool:
-        self.eval(node.subject)
-        ways = []
-        for case in node.cases:
-            for name in ast.walk(case.pattern):
-                if isinstance(name, (ast.MatchAs, ast.MatchStar)) and name.name:
-                    self.bind(name.name, NOTHING)
-            ways.append(lambda body=case.body: self.block(body))  # type: ignore[misc]
-        return self._ways([*ways, lambda: True], "depends on a match")
-
-    def _do_try(self, node: ast.Try) -> bool:
-        if not node.handlers:
-            return self.block(node.body) and self.block(node.finalbody)
-        if all(isinstance(statement, (ast.Import, ast.ImportFrom, ast.Pass)) for statement in node.body):
-            return self.block([*node.body, *node.orelse, *node.finalbody])
-        start = self.state.copy()
-
-        def tried() -> bool:
-            return self.block([*node.body, *node.orelse])
-
-        def failed(handler: ast.ExceptHandler) -> bool:
-            self.block(node.body)  # any part of it may have happened
-            self.state = self._anything(start, self.state)
-            if handler.name:
-                self.bind(handler.name, NOTHING)
-            return self.block(handler.body)
-
-        ways = [tried, *((lambda handler=handler: failed(handler)) for handler in node.handlers)]  # type: ignore[misc]
-        alive = self._ways(ways, "depends on whether something fails")
-        return self.block(node.finalbody) and alive
-
-    _do_trystar = _do_try
-
-    def _anything(self, before: State, after: State) -> State:
-        """After some of the statements between two states: what they wrote is unknown."""
-        return joined(before, _marked(before, after, self.tick()), "written before something fails", self.tick())
-
-    def _do_with(self, node: ast.With | ast.AsyncWith) -> bool:
-        for item in node.items:
-            value = self.eval(item.context_expr)
-            if item.optional_vars is not None:
-                self.assign_to(item.optional_vars, Unknown("", may_be(value)), None)
-        return self.block(node.body)
-
-    _do_asyncwith = _do_with
-
-    def _do_return(self, node: ast.Return) -> bool:
-        value = self.eval(node.value) if node.value is not None else NONE
-        if self.returns:
-            self.returns[-1].append((self.state, value))
-        return False
-
-    def _do_raise(self, node: ast.Raise) -> bool:
-        return False
-
-    # ------------------------------------------------------------------ loops
-
-    def _do_for(self, node: ast.For | ast.AsyncFor) -> bool:
-        values = self.eval(node.iter)
-        items = self.items_of(values)
-        if items is not None and len(items) <= _LOOPS:
-            return self._each(node, items)
-        held = frozenset(self.state.reachable([values]))
-
-        def turn() -> bool:
-            self.assign_to(node.target, Unknown("from a loop", held), None)
-            return self.block(node.body)
-
-        return self._again(turn, node.orelse, "from a loop that is not followed")
-
-    _do_asyncfor = _do_for
-
-    def _each(self, node: ast.For | ast.AsyncFor, items: Sequence[Value]) -> bool:
-        self.loops.append(([], []))
-        alive = True
-        for item in items:
-            self.assign_to(node.target, item, None)
-            alive = self.block(node.body)
-            going = [*([self.state] if alive else []), *self.loops[-1][1]]
-            self.loops[-1][1].clear()
-            if not going:
-                alive = False
-                break
-            self.state, alive = self._merged(going), True
-        breaks = self.loops.pop()[0]
-        if alive:
-            alive = self.block(node.orelse)
-        ends = [*([self.state] if alive else []), *breaks]
-        if ends:
-            self.state = self._merged(ends)
-        return bool(ends)
-
-    def _do_while(self, node: ast.While) -> bool:
-        def turn() -> bool:
-            self.eval(node.test)
-            return self.block(node.body)
-
-        if self.truth(self.eval(node.test)) is False:
-            return self.block(node.orelse)
-        return self._again(turn, node.orelse, "from a loop that is not followed")
-
-    def _again(self, turn: Callable[[], bool], orelse: Sequence[ast.stmt], why: str) -> bool:
-        """A loop whose turns nobody can count: none, one or many of them."""
-        self.loops.append(([], []))
-        breaks: list[State] = []
-        for number in range(_SETTLE):
-            before = self.state.copy()
-            alive = turn()
-            ends = [*([self.state] if alive else []), *self.loops[-1][1]]
-            breaks += self.loops[-1][0]
-            self.loops[-1][0].clear()
-            self.loops[-1][1].clear()
-            after = self._merged([before, *ends], why)
-            settled = not _differs_from(after, before)
-            if number == _SETTLE - 1 and not settled:
-                after = joined(before, _marked(before, after, self.tick()), why, self.tick())
-            self.state = after
-            if settled:
-                break
-        self.loops.pop()
-        if breaks:
-            self.state = self._merged([self.state, *breaks], why)
-        return self.block(orelse)
-
-    def _merged(self, states: Sequence[State], why: str = "depends on the turn of a loop") -> State:
-        state = states[0]
-        for other in states[1:]:
-            state = joined(state, other, why, self.tick())
-        return state
-
-    def _do_break(self, node: ast.Break) -> bool:
-        if self.loops:
-            self.loops[-1][0].append(self.state)
-        return False
-
-    def _do_continue(self, node: ast.Continue) -> bool:
-        if self.loops:
-            self.loops[-1][1].append(self.state)
-        return False
-
 
 def _loaded(target: ast.expr) -> ast.expr:
     """The same expression, read instead of written."""
@@ -413,48 +219,4 @@ def _loaded(target: ast.expr) -> ast.expr:
     return target
 
 
-def _differs(state: State, time: int) -> bool:
-    """Whether joining at a time left something unknown in a configuration or in a name."""
-    return any(
-        cell.place.time == time and isinstance(cell.value, Unknown)
-        for fields in (*(r.fields for r in state.heap.values()), *state.frames.values())
-        for cell in fields.values()
-    )
-
-
-def _differs_from(after: State, before: State) -> bool:
-    for number, record in after.heap.items():
-        old = before.heap.get(number)
-        if old is not None and (record.opaque != old.opaque or _other_cells(record.fields, old.fields)):
-            return True
-    return any(_other_cells(names, before.frames.get(number, {})) for number, names in after.frames.items() if number in before.frames)
-
-
-def _other_cells(a: dict[object, Cell] | dict[str, Cell], b: dict[object, Cell] | dict[str, Cell]) -> bool:
-    if a.keys() != b.keys():
-        return True
-    return any(not _alike(a[name].value, b[name].value) for name in a)  # type: ignore[index]
-
-
-def _alike(a: Value, b: Value) -> bool:
-    return same(a, b) or (isinstance(a, Unknown) and isinstance(b, Unknown) and a.may == b.may)
-
-
-def _marked(before: State, after: State, time: int) -> State:
-    """``after``, with everything unknown that was written since ``before``."""
-    state = after.copy()
-    for number, record in state.heap.items():
-        old = before.heap.get(number)
-        _mark(record.fields, old.fields if old is not None else {}, time)
-    for number, names in state.frames.items():
-        _mark(names, before.frames.get(number, {}), time)
-    return state
-
-
-def _mark(fields: dict[object, Cell] | dict[str, Cell], old: dict[object, Cell] | dict[str, Cell], time: int) -> None:
-    for name, cell in list(fields.items()):
-        if old.get(name) is not cell and cell.place.time:  # type: ignore[call-overload]
-            fields[name] = Cell(Unknown("changed in between", may_be(cell.value)), Place(cell.place.node, time, cell.place.key))  # type: ignore[index]
-
-
-__all__ = ["NONE", "Record", "Ref", "Several", "Statements"]
+__all__ = ["Statements"]

@@ -62,7 +62,7 @@ class Upstream(Statements, Given):
             return found
         if path.startswith(_RECIPES) and _RECIPE_NAME.fullmatch(name):
             return self._recipe(function, arguments, node)
-        if name == CONTAINER or path.startswith(("megatron.", "transformer_engine.")) and _CLASS_NAME.fullmatch(name):
+        if name == CONTAINER or (path.startswith(("megatron.", "transformer_engine.")) and _CLASS_NAME.fullmatch(name)):
             return self.construct(path, arguments, node)
         if name in ("ArgumentParser",):
             return self.parser(node)
@@ -159,8 +159,8 @@ class Upstream(Statements, Given):
             record = self.record(first) if first is not None else None
             if record is None or record.kind != "merge":
                 return self.lost(arguments, node, name)
-            added = self._words(arguments.get(1, "overrides"), node)
-            return self.new(Record("merge", home=record.home, overlays=(*record.overlays, *added), opaque=record.opaque))
+            record.overlays += tuple(self._words(arguments.get(1, "overrides"), node))
+            return first if first is not None else NOTHING
         if name in ("to_container", "create", "to_object", "masked_copy") and first is not None:
             record = self.record(first)
             if record is not None and record.kind == "merge":
@@ -197,8 +197,12 @@ class Upstream(Statements, Given):
             if record is not None and record.kind == "merge":
                 home = home or record.home
                 overlays += record.overlays
-            else:
+            elif value is not NONE:
                 overlays += (Overlay(None, self.tick(), node.lineno),)
+        first = self.record(arguments.values[0]) if arguments.values else None
+        if first is not None and first.kind == "merge" and first.home is not None:
+            first.overlays = overlays  # what is merged takes its place, as every program writes it
+            return arguments.values[0]
         return self.new(Record("merge", home=home, overlays=overlays))
 
     def _applied(self, first: Value | None, arguments: Arguments, node: ast.Call) -> Value:

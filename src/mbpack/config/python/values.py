@@ -20,10 +20,14 @@ class Known(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """Something that is not known; ``why`` in a few words, ``may`` the objects that it may be or hold."""
+    """Something that is not known; ``why`` in a few words, ``may`` the objects that it may be or hold.
+
+    ``truth`` is whether it counts as true, where that is known.
+    """
 
     why: str = ""
     may: frozenset[int] = frozenset()
+    truth: bool | None = None
 
 
 class Symbol(Struct, frozen=True):
@@ -152,18 +156,41 @@ class Record(Struct):
 
 
 class State:
-    """Names and objects at one point of the program."""
+    """Names and objects at one point of the program.
 
-    __slots__ = ("frames", "heap")
+    Copies share their objects until one of them is written: :meth:`own` gives the one to write into.
+    """
+
+    __slots__ = ("_mine", "frames", "heap")
 
     def __init__(self, frames: dict[int, dict[str, Cell]] | None = None, heap: dict[int, Record] | None = None) -> None:
         self.frames: dict[int, dict[str, Cell]] = frames if frames is not None else {}
         self.heap: dict[int, Record] = heap if heap is not None else {}
+        self._mine: set[int] = set()
 
     def copy(self) -> State:
         """A copy that can be changed alone."""
-        frames = {number: dict(names) for number, names in self.frames.items()}
-        return State(frames, {number: record.copy() for number, record in self.heap.items()})
+        self._mine = set()
+        return State(dict(self.frames), dict(self.heap))
+
+    def own(self, number: int) -> Record:
+        """An object to write into."""
+        if number not in self._mine:
+            self._mine.add(number)
+            self.heap[number] = self.heap[number].copy()
+        return self.heap[number]
+
+    def names(self, number: int) -> dict[str, Cell]:
+        """The names of a frame, to write into."""
+        if number not in self._mine:
+            self._mine.add(number)
+            self.frames[number] = dict(self.frames.get(number, {}))
+        return self.frames[number]
+
+    def put(self, number: int, record: Record) -> None:
+        """A new object."""
+        self.heap[number] = record
+        self._mine.add(number)
 
     def reachable(self, values: Iterable[Value]) -> Iterator[int]:
         """Every object that can be reached from values."""
@@ -185,22 +212,24 @@ class State:
                     if record.home is not None and record.kind == "merge":
                         todo.append(Ref(record.home[0]))
 
-    def become(self, other: State) -> None:
-        """Take over another state."""
-        self.frames, self.heap = other.frames, other.heap
-
 
 def joined(left: State, right: State, why: str, time: int) -> State:
     """What is true after either of two ways; values that differ are unknown, with ``why``, and written at ``time``."""
     frames: dict[int, dict[str, Cell]] = {}
     for number in left.frames.keys() | right.frames.keys():
         one, other = left.frames.get(number), right.frames.get(number)
+        if one is other and one is not None:
+            frames[number] = one
+            continue
         frames[number] = dict(one or other or {}) if one is None or other is None else _cells(one, other, why, time)
     heap: dict[int, Record] = {}
     for number in left.heap.keys() | right.heap.keys():
         a, b = left.heap.get(number), right.heap.get(number)
         held = a or b
         assert held is not None
+        if a is b:
+            heap[number] = held
+            continue
         if (a is None or b is None) and held.kind == "part":  # in the other way nobody looked at it
             a, b = held, Record("part", held.cls, home=held.home, opaque=held.opaque)
         heap[number] = held.copy() if a is None or b is None else _record(a, b, why, time)
@@ -215,7 +244,9 @@ def _record(a: Record, b: Record, why: str, time: int) -> Record:
         record.fields, record.opaque = {}, why
     if a.overlays != b.overlays:
         longer = max(a.overlays, b.overlays, key=len)
-        record.overlays = tuple(Overlay(None, o.time, o.line) if o not in a.overlays or o not in b.overlays else o for o in longer)
+        record.overlays = tuple(
+            Overlay(None, o.time, o.line) if o not in a.overlays or o not in b.overlays else o for o in longer
+        )
     return record
 
 

@@ -37,6 +37,7 @@ class OcEnv(RejectingRule):
     """
 
     code, slug = "CFG114", "cfg/oc-env"
+    programs = False
     late = True
 
     def check(self, run: Run) -> Iterator[Finding]:
@@ -118,6 +119,7 @@ class UnresolvedReference(RejectingRule):
     """
 
     code, slug = "CFG125", "cfg/unresolved-reference"
+    programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         open_ones: list[tuple[str, Resolved]] = []
@@ -152,7 +154,7 @@ _SHELL_DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):-([A-Za-z0-9_./+-]*)\
 def _expressions(run: Run) -> Iterator[tuple[str, Setting]]:
     """Every expression of the layers, by its path, lowest layer first."""
     for layer in reversed(run.settings.layers):
-        if "${" in layer.document.text:
+        if "${" in layer.document.text and layer.document.language == "yaml":
             for parts, item in walk(layer.root):
                 if isinstance(item.value, Interpolation):
                     path = ".".join(str(part) for part in parts)
@@ -192,6 +194,7 @@ class MissingToken(RejectingRule):
     """
 
     code, slug = "CFG108", "cfg/missing-token"
+    programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         for layer in reversed(run.settings.layers):

@@ -12,12 +12,19 @@ from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, rename_of
 from mbpack.facts.releases import R05, R07
 from mbpack.facts.schema import classes_with, releases_with
 from mbpack.facts.wrappers import is_wrapper_key
-from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, Outcome, RejectingRule, Rule, words
+from mbpack.rules.base import IGNORED, IGNORED_ATTRIBUTE, REJECTED_LOAD, Edit, Finding, Fix, Outcome, RejectingRule, Rule, words
+from mbpack.rules.files import programs
 from mbpack.rules.files.misplaced import Meant, misplaced
 
 
 def _outcome(run: Run) -> Outcome:
-    return REJECTED_LOAD if run.complete else IGNORED
+    return REJECTED_LOAD if run.complete else IGNORED_ATTRIBUTE if run.settings.python else IGNORED
+
+
+def _effect(run: Run) -> str:
+    if run.complete:
+        return "the file is refused"
+    return "Python sets it all the same, and nothing reads it" if run.settings.python else "it is ignored"
 
 
 class RenamedKey(RejectingRule):
@@ -61,7 +68,7 @@ class RenamedKey(RejectingRule):
             effect = self._effect(run, key.path)
             if any(walk(layer.root, tuple(name.split("."))) is not None for layer in run.settings.layers):
                 fix, effect = Fix(f"remove it: {name} is set too", (Edit("delete", key.path),)), f", {name} counts"
-            done = "the file is refused" if run.complete else "it is ignored" + effect
+            done = _effect(run) if run.complete or run.settings.python else "it is ignored" + effect
             yield self.finding(
                 run,
                 _outcome(run),
@@ -114,6 +121,8 @@ class YamlUnknownKey(RejectingRule):
         for key in unknown_keys(run.settings):
             if rename_of(run.release, key.path) is not None:
                 continue
+            if run.settings.python and programs.told(run, key):
+                continue
             if not run.complete and (not key.is_text or is_wrapper_key(key.path) or self._told_elsewhere(run, key)):
                 continue
             yield self._say(run, key, misplaced(run, key) or self._mistyped(run, key))
@@ -124,7 +133,7 @@ class YamlUnknownKey(RejectingRule):
         if "." not in key.path and not run.complete:
             what = f"section {key.path}" if self._is_mapping(key) else f"{key.path} at the top"
             outcome = outcome if found.surely else outcome.as_warning()
-        done = "the file is refused" if run.complete else "it is ignored"
+        done = _effect(run)
         return self.finding(
             run,
             outcome,
@@ -231,6 +240,7 @@ class WrapperKey(Rule):
     """
 
     code, slug = "CFG121", "cfg/wrapper-key"
+    programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.complete:
@@ -276,6 +286,7 @@ class NonTextKey(RejectingRule):
     """
 
     code, slug = "CFG129", "cfg/non-text-key"
+    programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         if run.complete:

@@ -82,6 +82,7 @@ class NestedUnderNone(RejectingRule):
     """
 
     code, slug = "CFG104", "cfg/nested-under-none"
+    programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         yield from self._specs(run)

@@ -102,6 +102,7 @@ class ListOverDict(RejectingRule):
     """
 
     code, slug = "CFG113", "cfg/list-over-dict"
+    programs = False
 
     #: Sections that are null in most recipes: a list there is merged without complaint. A recipe's adapter can be called,
     #: and what can be called is left out of the merge: peft/kept says so.
@@ -227,6 +228,7 @@ class SectionMissing(RejectingRule):
     """
 
     code, slug = "CFG132", "cfg/section-missing"
+    programs = False
 
     #: Sections without a default; `logger` and `tokenizer` hold nothing about packing and are often cut from examples.
     REQUIRED = ("train", "model", "optimizer", "scheduler", "dataset", "checkpoint")

@@ -73,6 +73,7 @@ class TargetLenient(RejectingRule):
     """
 
     code, slug = "CFG105", "cfg/target-lenient"
+    programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         for path, target, _, layer in _instantiated(run):
@@ -135,6 +136,7 @@ class TargetBlocked(RejectingRule):
     """
 
     code, slug = "CFG117", "cfg/target-blocked"
+    programs = False
     releases = (R04, RELEASES[-1])
 
     def check(self, run: Run) -> Iterator[Finding]:
@@ -178,6 +180,7 @@ class ClassSwap(Rule):
     """
 
     code, slug = "CFG118", "cfg/class-swap"
+    programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         recipe = run.settings.recipe

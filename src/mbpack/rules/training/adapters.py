@@ -157,6 +157,7 @@ class KeptAdapter(Rule):
     """
 
     code, slug = "PFT103", "peft/kept"
+    programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.settings.keeps_adapter:
