@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence, Set
 from typing import TypeAlias
 
-from mbpack.config.answers import Layer, Origin
+from mbpack.config.answers import Layer, Origin, Unknown
 from mbpack.config.document import MISSING, Item
 from mbpack.config.items import without
 
@@ -56,6 +56,24 @@ def _covered(upper: Item, lower: Sequence[Item], path: Path) -> Iterator[tuple[P
 def is_gone(path: Path, gone: Set[Path]) -> bool:
     """Whether the recipe's value at a path, or what holds it, is out of the merged tree; the recipe's object still has it."""
     return bool(gone) and any(path[:depth] in gone for depth in range(1, len(path) + 1))
+
+
+def is_below(paths: Collection[Path], path: Path) -> bool:
+    """Whether a path is one of some paths, or below one."""
+    return bool(paths) and any(path[:depth] in paths for depth in range(len(path) + 1))
+
+
+def stop_where_opaque(key: str, path: Path, layer: Layer) -> None:
+    """A program that changed an object where it cannot be followed leaves open what nobody wrote after that.
+
+    Raises:
+        Unknown: the layer leaves the path open.
+    """
+    opaque = layer.document.opaque
+    if opaque:
+        for depth in range(len(path) + 1):
+            if path[:depth] in opaque:
+                raise Unknown(key, (), opaque[path[:depth]])
 
 
 def files_as_written(layers: Sequence[Layer]) -> Iterator[Layer]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from mbpack.config.answers import Layer, twin
 from mbpack.config.document import MISSING, Item
-from mbpack.config.layering import is_gone
+from mbpack.config.layering import is_below, is_gone
 from mbpack.facts.classes import DatasetKind, dataset_kind
 from mbpack.facts.keys import SPECS, SPECS_CLASS
 from mbpack.facts.recipes import Recipe
@@ -55,7 +55,7 @@ class ObjectClasses:
         for layer in self.layers:
             item = walk(layer.root, parts)
             if item is None:
-                if _is_opaque(layer, parts[:-1]):
+                if is_below(layer.document.opaque, parts[:-1]):
                     return None
                 continue
             if item.value.__class__ is not dict:
@@ -69,7 +69,7 @@ class ObjectClasses:
                     return cls
                 if self.complete:
                     return None
-            if layer.document.language == "python" and (parts in layer.document.made or _is_opaque(layer, parts)):
+            if layer.document.language == "python" and (parts in layer.document.made or is_below(layer.document.opaque, parts)):
                 return None  # of a class that nobody knows
         if self.made and any(parts[:depth] in self.made for depth in range(1, len(parts))):
             return self.schema.transformer_class(self.at(("model",)) or "") if parts == ("model", "transformer") else None
@@ -131,12 +131,6 @@ class ObjectClasses:
                 cls = self.schema.class_of(target.value)
                 return cls is not None and self.at(section) == cls and self._constructible(section, cls)
         return False
-
-
-def _is_opaque(layer: Layer, parts: tuple[str, ...]) -> bool:
-    """Whether a program left open what is at a path."""
-    opaque = layer.document.opaque
-    return bool(opaque) and any(parts[:depth] in opaque for depth in range(len(parts) + 1))
 
 
 def walk(item: Item, parts: Sequence[str]) -> Item | None:

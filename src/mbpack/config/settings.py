@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind, twin
 from mbpack.config.document import MISSING, Interpolation, Item
-from mbpack.config.layering import are_positions, is_gone, settle
+from mbpack.config.layering import are_positions, is_below, is_gone, settle, stop_where_opaque
 from mbpack.config.object_classes import ObjectClasses, walk
 from mbpack.facts.keys import ADAPTER, SPECS, paths
 from mbpack.facts.recipes import Recipe
@@ -126,11 +126,11 @@ class Settings:
         for layer in self.layers:
             item = walk(layer.root, parts)
             if item is None:
-                self._stop_where_opaque(key, parts, layer)
+                stop_where_opaque(key, parts, layer)
                 continue
             if not isinstance(item.value, dict):
                 return entries
-            self._stop_where_opaque(key, parts, layer)
+            stop_where_opaque(key, parts, layer)
             for name, child in item.value.items():
                 if name in entries:
                     continue
@@ -147,7 +147,7 @@ class Settings:
     def recipe_entries(self, key: str) -> Mapping[str, Any]:
         """What the recipe holds in a free mapping, as far as the user's layers leave it there."""
         held, parts = self.recipe.values.get(key) if self.recipe is not None else None, self._paths[key]
-        if not isinstance(held, Mapping) or self._starts_anew(parts) or self._is_made(parts):
+        if not isinstance(held, Mapping) or self._starts_anew(parts) or is_below(self.made, parts):
             return {}
         return {name: value for name, value in held.items() if (*parts, name) not in self.gone}
 
@@ -228,7 +228,7 @@ class Settings:
                     return self._below_leaf(key, parts, depth, item, layer)
                 child = children.get(part)
                 if child is None:
-                    self._stop_where_opaque(key, parts, layer)
+                    stop_where_opaque(key, parts, layer)
                     break
                 item = child
             else:
@@ -240,19 +240,6 @@ class Settings:
                     return None  # upstream skips a key that the object does not have
                 return self._setting(".".join(parts), item, layer)
         return None
-
-    @staticmethod
-    def _stop_where_opaque(key: str, parts: tuple[str, ...], layer: Layer) -> None:
-        """A program that changed an object where it cannot be followed leaves open what nobody wrote after that."""
-        opaque = layer.document.opaque
-        if opaque:
-            for depth in range(len(parts) + 1):
-                if parts[:depth] in opaque:
-                    raise Unknown(key, (), opaque[parts[:depth]])
-
-    def _is_made(self, parts: tuple[str, ...]) -> bool:
-        """Whether a program made the object at a path, or what holds it, anew."""
-        return bool(self.made) and any(parts[:depth] in self.made for depth in range(len(parts) + 1))
 
     def _is_alias(self, parts: tuple[str, ...]) -> bool:
         """Whether the name is an attribute of the object but none of its fields."""
@@ -336,7 +323,7 @@ class Settings:
     def fallback(self, key: str, parts: tuple[str, ...], canonical: str) -> Setting:
         """What recipe and class defaults hold at a path of this release, the layers apart; raises Unknown."""
         recipe = self.recipe
-        if recipe is not None and not self._is_made(parts) and not self._replaced(parts[:-1]) and not self._dropped(parts):
+        if recipe is not None and not is_below(self.made, parts) and not self._replaced(parts[:-1]) and not self._dropped(parts):
             written = ".".join(parts)
             values = recipe.values
             if canonical in values:

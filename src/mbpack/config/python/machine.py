@@ -197,8 +197,10 @@ class Machine:
     def _lazily(self, owner: Ref, record: Record, name: str) -> Value:
         """An attribute that nobody wrote: a constant of the recipe or class, else a part that may be written into."""
         held = self.looked_up(owner.id, name)
-        if isinstance(held, Known):
-            return held
+        return held if isinstance(held, Known) else self.part(owner, record, name)
+
+    def part(self, owner: Ref, record: Record, name: str) -> Ref:
+        """The part of an object under a name."""
         key = (owner.id, name)
         if key not in self.parts:
             self.ids += 1

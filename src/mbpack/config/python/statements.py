@@ -6,13 +6,14 @@ import ast
 from collections.abc import Sequence
 
 from mbpack.config.python.flow import Flow
-from mbpack.config.python.machine import Ended
+from mbpack.config.python.machine import SETTINGS, Ended
 from mbpack.config.python.values import (
     NOTHING,
     Class,
     Function,
     Known,
     Place,
+    Ref,
     Symbol,
     Unknown,
     Value,
@@ -92,7 +93,7 @@ class Statements(Flow):
         if isinstance(target, ast.Name):
             self.bind(target.id, value, self.place(node))
         elif isinstance(target, ast.Attribute):
-            owner = self.eval(target.value)
+            owner = self._holder(target.value)
             end = target.end_col_offset or 0
             key = (target.end_lineno or target.lineno, end - len(target.attr.encode()), end)
             self.write(owner, target.attr, value, self.place(node if node is not None else target, key))
@@ -102,6 +103,16 @@ class Statements(Flow):
             self._unpack(target.elts, value, node)
         elif isinstance(target, ast.Starred):
             self.assign_to(target.value, Unknown("", may_be(value)), None)
+
+    def _holder(self, node: ast.expr) -> Value:
+        """The object whose attribute is set; where a recipe holds null or a text there, a part that shows the mistake."""
+        owner = self.eval(node)
+        if isinstance(owner, Known) and isinstance(node, ast.Attribute):
+            above = self.eval(node.value)
+            record = self.record(above)
+            if isinstance(above, Ref) and record is not None and record.kind in SETTINGS and node.attr not in record.fields:
+                return self.part(above, record, node.attr)
+        return owner
 
     def write(self, owner: Value, name: str, value: Value, place: Place) -> None:
         """Set an attribute."""
