@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from mbpack.config.context import Given, directives_of, infer_release
+from mbpack.config.context import Given, directives_of
 from mbpack.config.document import Document, Item, Span
 from mbpack.config.overrides import Override, OverrideProblem, parse_overrides
 from mbpack.config.python.base import Facts
 from mbpack.config.python.layers import Configuration, Merged, Source, configuration
 from mbpack.config.python.machine import Shown
 from mbpack.config.python.program import Program, World, follow, parse_source
+from mbpack.config.shown_release import infer_release
 from mbpack.facts import recipes
 from mbpack.facts.releases import DEFAULT, RELEASES, Release, parse_version, version_of
 from mbpack.facts.schema import Schema, schema
@@ -132,10 +133,9 @@ class _Reader:
 
     def _put(self, made: Configuration, variants: tuple[Variant, ...], label: str, inferred: str | None) -> Made:
         recipe = made.recipe or None
-        known = recipe is not None and any(recipes.find(release.name, recipe) is not None for release in RELEASES)
         given = Given(
             bridge=inferred,
-            recipe=recipe if known else None,
+            recipe=recipe,
             launcher="script" if made.launched else None,
             step=made.step,
         )
