@@ -16,7 +16,7 @@ from typing import Any
 MISSING = object()
 META = (
     *("sections", "section_classes", "model_fields", "dataset_fields"),
-    *("enums", "mixed_precision", "nightly", "held", "aliases", "modules"),
+    *("enums", "mixed_precision", "later", "held", "aliases", "modules"),
 )
 MAX_DEPTH = 3  # entries a reader has to parse for one class or recipe
 
@@ -77,16 +77,16 @@ def write_schema(path: Path, dump: Mapping[str, Any]) -> None:
 
 
 def kept(path: Path) -> dict[str, Any]:
-    """What an existing schema file carries that no harvest finds: the additions of nightly, the kinds that recipes hold."""
+    """What an existing schema file carries that no harvest finds: what patches after the harvested one add, the kinds that recipes hold."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    found = {name: next((line for line in lines if line.startswith(f".{name}\t")), "\t{}") for name in ("nightly", "held")}
+    found = {name: next((line for line in lines if line.startswith(f".{name}\t")), "\t{}") for name in ("later", "held")}
     return {name: json.loads(line.partition("\t")[2]) for name, line in found.items()}
 
 
 def write_held(path: Path, held: Mapping[str, str]) -> None:
     """Put the kinds that recipes hold into an existing schema file (see `tools/held_kinds.py`)."""
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(".held\t")]
-    at = next(index for index, line in enumerate(lines) if line.startswith(".nightly\t")) + 1
+    at = next(index for index, line in enumerate(lines) if line.startswith(".later\t")) + 1
     lines.insert(at, f".held\t{compact(held)}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -52,23 +52,24 @@ def test_the_step_of_qwen3_vl_pads_for_tp_whatever_sp_says(tp: int, cp: int) -> 
 @given(dp=SIZES, tp=SIZES, cp=SIZES, sp=st.booleans())
 def test_dynamic_context_parallelism_takes_the_whole_pool(dp: int, tp: int, cp: int, sp: bool) -> None:
     pool = dp * cp
-    expected = math.lcm(2 * pool, pool * tp) if sp and tp > 1 else 2 * pool
-    assert formulas.dynamic_cp_multiple(dp, tp, cp, sp).value == expected
+    split = cp * tp if sp and tp > 1 else 1
+    assert formulas.dynamic_cp_multiple(dp, tp, cp, sp).value == math.lcm(2 * pool, split)
+    assert formulas.documented_dynamic_multiple(dp, tp, cp, sp) % (2 * pool) == 0
+
+
+def test_an_evaluation_with_its_own_context_parallel_size_counts_with_the_ranks_of_the_training() -> None:
+    multiple = formulas.dynamic_cp_multiple(4, 1, 2, sp=False, eval_cp=3)
+    assert (multiple.value, multiple.because) == (48, "lcm(2*DP*CP = 16, 2*DP*eval CP = 24)")
+
+
+def test_the_documented_multiple_is_another_one_from_four_tensor_parallel_ranks_on() -> None:
+    assert formulas.documented_dynamic_multiple(2, 4, 2, sp=True) == 16
+    assert formulas.dynamic_cp_multiple(2, 4, 2, sp=True).value == 8
+    assert formulas.documented_dynamic_multiple(2, 2, 2, sp=True) == formulas.dynamic_cp_multiple(2, 2, 2, sp=True).value == 8
 
 
 def test_sequence_parallel_over_one_rank_is_no_cause_under_dynamic_context_parallelism() -> None:
     assert formulas.dynamic_cp_multiple(4, 1, 2, sp=True).because == "2*DP*CP = 2*4*2"
-
-
-@given(tp=SIZES, cp=SIZES, sp=st.booleans())
-def test_global_batch_packing_multiplies_instead(tp: int, cp: int, sp: bool) -> None:
-    assert formulas.global_batch_multiple(tp, cp, sp).value == (2 * cp if cp > 1 else 1) * (tp if sp else 1)
-
-
-def test_global_batch_multiples_show_how_they_came_about() -> None:
-    words = [formulas.global_batch_multiple(tp, cp, sp).because for tp, cp, sp in ((4, 2, True), (4, 1, True), (4, 2, False))]
-    assert words == ["2*CP*TP", "TP", "2*CP"]
-    assert formulas.global_batch_multiple(4, 1, False).because.startswith("CP 1:")
 
 
 def test_products() -> None:

@@ -240,7 +240,7 @@ def test_a_schema_written_is_the_schema_read(data_folder: Path) -> None:
         "modules": ["0 megatron.bridge", "2 a.b", "3 c"],
         "enums": {"E": {"a": 1}},
         "mixed_precision": {},
-        "nightly": {"Base": {"new": ["bool", False]}},
+        "later": {"0.6.3": {"Base": {"new": ["bool", False]}}},
     }
     path = data_folder / "schema-0.6.tsv"
     factsfile.write_schema(path, dump)
@@ -257,8 +257,8 @@ def test_a_schema_written_is_the_schema_read(data_folder: Path) -> None:
     assert read.attributes("Child") == {"provide"}
     assert read.importable("megatron.bridge.a.b.f") is None
     assert read.importable("megatron.bridge.a.d.f") is False
-    assert factsfile.kept(path)["nightly"] == {"Base": {"new": ["bool", False]}}
-    assert factsfile.kept(data_folder / "nothing.tsv") == {"nightly": {}, "held": {}}
+    assert factsfile.kept(path)["later"] == {"0.6.3": {"Base": {"new": ["bool", False]}}}
+    assert factsfile.kept(data_folder / "nothing.tsv") == {"later": {}, "held": {}}
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(lambda p: ".".join(["m", *p])), unique=True))

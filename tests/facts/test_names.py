@@ -49,7 +49,7 @@ def test_releases_are_ordered_by_time() -> None:
         (" 0.4.1 ", R04, "0.4.1", True),
         ("0.3", R03, "0.3.1", False),
         ("0.7.0rc1", R07, "0.7.0", True),
-        ("0.7rc1", R07, "0.7", False),
+        ("0.7rc1", R07, "0.7.1", False),
         ("nightly", NIGHTLY, "nightly", False),
         ("Main", NIGHTLY, "nightly", False),
     ],
@@ -69,7 +69,7 @@ def test_texts_that_name_no_release(text: str, words: str) -> None:
 
 
 def test_a_line_stands_for_its_newest_patch() -> None:
-    assert [version_of(release).patch for release in RELEASES] == ["0.3.1", "0.4.2", "0.5.1", "0.6.2", "0.7", "nightly"]
+    assert [version_of(release).patch for release in RELEASES] == ["0.3.1", "0.4.2", "0.5.1", "0.6.2", "0.7.1", "nightly"]
 
 
 # ---------------------------------------------------------------------- keys

@@ -78,7 +78,7 @@ def build_run(
     recipe = None if complete else find_recipe(context)
     settings = Settings(
         context.version,
-        schema(context.version.release.name),
+        schema(context.version.release.name, context.version.patch),
         layers,
         recipe=recipe,
         complete=complete,

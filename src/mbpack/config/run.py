@@ -19,7 +19,7 @@ from mbpack.facts.classes import DATASET_MARKERS, DatasetKind, dataset_kind
 from mbpack.facts.formulas import Derived
 from mbpack.facts.keys import COPY, CP, EP, ETP, OFFLINE_SWITCH, PP, SPECS, TP, VPP
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, Mode
-from mbpack.facts.releases import R04, R05, R06, R07
+from mbpack.facts.releases import NIGHTLY, R04, R05, R06, R07
 
 #: Reason of an Unknown that another finding explains: the rule ends without a word.
 MOOT = "moot"
@@ -120,6 +120,18 @@ class Run(Reading):
     def mult(self) -> Derived:
         """The multiple every packed sample needs for this topology, in tokens."""
         return formulas.pad_multiple(self.tp, self.cp, self.sp, self.eval_cp)
+
+    @cached_property
+    def dynamic_cp(self) -> bool:
+        """Whether samples are dealt to groups of ranks of their own size (nightly)."""
+        return self.release >= NIGHTLY and self.flag("model.dynamic_context_parallel")
+
+    @cached_property
+    def online_multiple(self) -> Derived:
+        """The multiple that global-batch packing pads every sample to, in tokens."""
+        if self.dynamic_cp:
+            return formulas.dynamic_cp_multiple(self.dp, self.tp, self.cp, self.sp, self.eval_cp)
+        return self.mult
 
     # ------------------------------------------------------------------ batch and schedule
 

@@ -45,9 +45,11 @@ def _collates(run: Run) -> bool:
 def _collate_alignment(run: Run) -> Derived | None:
     if run.release < R06:
         return None
-    packs = run.dataset in COLLATING or (run.release >= R07 and run.dataset is DatasetKind.GPT_SFT)
-    if packs and run.in_batch:
+    text = run.release >= R07 and run.dataset is DatasetKind.GPT_SFT
+    if (text or run.dataset in COLLATING) and run.in_batch:
         return run.mult
+    if text and run.global_batch:
+        return run.online_multiple
     return run.mult if _collates(run) and run.energon_packing else None
 
 

@@ -83,7 +83,7 @@ def examine_packs(target: Target, flags: Given, intended: Intended, looking: Loo
     """
     context = resolve_context(flags, Given(), ())
     stand_in = _stand_in(context, target, intended)
-    settings = Settings(context.version, schema(context.version.release.name), (), stand_in, environ={})
+    settings = Settings(context.version, schema(context.version.release.name, context.version.patch), (), stand_in, environ={})
     run = Run(settings, context, _look(target, context, looking))
     result = Result(target.label, context, ())
     names = [name for name in ABOUT_PACKS if name not in _CONFIGURED_ONLY]

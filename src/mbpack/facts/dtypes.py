@@ -22,3 +22,8 @@ def is_float32(release: Release, name: str, complete: bool) -> bool:
     if complete:
         return module == "torch" and attribute in FLOAT32_ATTRIBUTES
     return attribute in FLOAT32_ATTRIBUTES if release <= R03 else name in FLOAT32_NAMES
+
+
+def is_bfloat16(name: str) -> bool:
+    """Whether a text stands for ``torch.bfloat16``, in full or by a name of the table (0.4 and later)."""
+    return name.removeprefix("torch.") in ("bfloat16", "bf16", "bf16-mixed", "bf16-true")

@@ -74,21 +74,28 @@ def step_pad_multiple(tp: int, cp: int) -> Derived:
     return Derived(2 * tp * cp, "2*TP*CP") if cp > 1 else Derived(tp, "TP")
 
 
-def dynamic_cp_multiple(dp: int, tp: int, cp: int, sp: bool) -> Derived:
-    """The multiple under dynamic context parallelism, whose pool is DP*CP ranks (nightly, documented)."""
+def dynamic_cp_multiple(dp: int, tp: int, cp: int, sp: bool, eval_cp: int | None = None) -> Derived:
+    """The multiple under dynamic context parallelism: any sample may be cut over the whole pool of DP*CP ranks.
+
+    ``dp`` is that of the training, also for the evaluation's context parallel size. Source: ``ConfigContainer.validate`` of
+    nightly.
+    """
+    terms: list[tuple[str, int]] = []
+    sizes = [("CP", cp)] if eval_cp is None or eval_cp == cp else [("CP", cp), ("eval CP", eval_cp)]
+    for name, size in sizes:
+        terms.append((f"2*DP*{name}", 2 * dp * size))
+        if sp and tp > 1:
+            terms.append((f"{name}*TP", size * tp))
+    value = math.lcm(*(number for _, number in terms))
+    if len(terms) == 1:
+        return Derived(value, f"2*DP*CP = 2*{dp}*{cp}")
+    return Derived(value, f"lcm({', '.join(f'{name} = {number}' for name, number in terms)})")
+
+
+def documented_dynamic_multiple(dp: int, tp: int, cp: int, sp: bool) -> int:
+    """The multiple that the documentation of dynamic context parallelism gives: with sequence parallel also DP*CP*TP."""
     pool = dp * cp
-    if sp and tp > 1:
-        value = math.lcm(2 * pool, pool * tp)
-        return Derived(value, f"lcm(2*DP*CP = {2 * pool}, DP*CP*TP = {pool * tp})")
-    return Derived(2 * pool, f"2*DP*CP = 2*{dp}*{cp}")
-
-
-def global_batch_multiple(tp: int, cp: int, sp: bool) -> Derived:
-    """What global-batch online packing pads each sample to: 2*CP, times TP with sequence parallel (0.7, documented)."""
-    base = 2 * cp if cp > 1 else 1
-    if sp and tp > 1:
-        return Derived(base * tp, "2*CP*TP" if cp > 1 else "TP")
-    return Derived(base, "2*CP" if cp > 1 else "CP 1: no alignment needed")
+    return math.lcm(2 * pool, pool * tp) if sp and tp > 1 else 2 * pool
 
 
 def unpacked_multiple(pad_to_multiple_of: int, multiple: int) -> Derived:

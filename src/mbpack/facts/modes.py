@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from mbpack.facts.releases import R03, R07, Release
+from mbpack.facts.releases import NIGHTLY, R03, R07, Release
 
 
 class Mode(Struct, frozen=True):
@@ -64,5 +64,14 @@ NONE = Mode(
     "global_batch_size counts samples",
     R03,
 )
+
+#: Packing schedulers of Megatron-Core; the second is in its dev branch only, which nightly can be installed with.
+SCHEDULERS = ("dp_balanced", "default_dynamic_cp")
+
+
+def schedulers(release: Release) -> tuple[str, ...]:
+    """The packing schedulers that a release can be started with; the first is taken where none is named."""
+    return SCHEDULERS if release >= NIGHTLY else SCHEDULERS[:1]
+
 
 MODES: dict[str, Mode] = {mode.name: mode for mode in (OFFLINE, IN_BATCH, ENERGON, GLOBAL_BATCH, NONE)}

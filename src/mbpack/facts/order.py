@@ -129,8 +129,10 @@ _SECTIONS = (
     "sched/steps@finalize",
     "section:checkpoint",
     "ckpt/loading@main-params",
+    "ckpt/stage-precision",
     "fsdp/async-save",
     "ckpt/async-worker",
+    "ckpt/retain-interval",
     "ckpt/hf-export",
     "ckpt/loading",
     "ckpt/loading@reshardable",
@@ -159,6 +161,8 @@ _FSDP_LATE = (
     "fsdp/per-token",
     "fsdp/ckpt",
     "fsdp/limits@connections",
+    "fsdp/limits@registration",
+    "fsdp/meta-device",
     "fsdp/limits",
     "fsdp/limits@mapping",
 )
@@ -170,6 +174,7 @@ _CHECKPOINT = (
     "fsdp/async-save@format",
     "dist/gloo",
     "dist/gloo@format",
+    "ckpt/loading@gloo",
 )
 
 #: ``GPTDatasetConfig.finalize``.
@@ -268,11 +273,13 @@ _GPT_SFT = (
     "batch/gptsft-inbatch-extra",
     "data/dataset-kwargs-deprecated",
 )
-_EARLY = (
+_BEFORE_PACKING = (
     *_START,
     "section:train",
     "sched/num-epochs",
     "batch/offline-inbatch-exclusive",
+)
+_OFFLINE = (
     "batch/offline-enable-pair",
     "cfg/nested-under-none",
     "data/pad-cu-requires-max-length",
@@ -283,14 +290,36 @@ _NATIVE = (
     "nrg/mbs@train",
     "nrg/per-token-loss",
     "nrg/avg-in-collective",
-    "nrg/mtp",
     "nrg/cuda-graphs",
-    "nrg/disttrain",
     "nrg/pp",
+    "nrg/disttrain",
+)
+#: ``_validate_global_batch_packing``; the stations of dynamic context parallelism are those of nightly.
+_ONLINE = (
+    "gbp/dataset-class",
+    "dcp/scheduler",
+    "gbp/mcore-scheduler",
+    "gbp/mbs-one",
+    "gbp/per-token-loss",
+    "gbp/average-in-collective",
+    "gbp/cuda-graphs",
+    "gbp/pp",
+    "gbp/dataloader-type",
+    "gbp/pp@virtual",
+    "gbp/mamba",
+    "gbp/fsdp",
+    "gbp/max-seqlen-required",
+    "dcp/no-decentralized-pg",
+    "dcp/pool-power-of-two",
+    "dcp/min-size",
+    "dcp/capacity",
+    "gbp/capacity",
+    "gbp/seq-exceeds-model",
 )
 _LATE = (
     *_PRETRAINING,
     "section:ddp",
+    "fsdp/version",
     "ddp/fp32-patterns",
     "ddp/buckets",
     "section:optimizer",
@@ -298,7 +327,9 @@ _LATE = (
     "opt/precision-aware",
     "opt/state-dtypes",
     "graph/local-scoped",
+    "dcp/hybrid-both",
     *_MODEL,
+    "gtp/limits",
     *_SECTIONS,
     "section:validation",
     "batch/eval-batch-missing",
@@ -306,6 +337,9 @@ _LATE = (
     "topo/eval-world-divisible",
     "gbs/eval-divisible@zero",
     "gbs/eval-divisible",
+    "mtp/frozen-base",
+    "moe/shortcut-fsdp",
+    "opt/layerwise-single-grouped",
     *_FSDP_LATE,
     "prec/mxfp8-reuse",
     "attn/deterministic",
@@ -322,7 +356,8 @@ _LATE = (
     *_END,
 )
 _R06 = (
-    *_EARLY,
+    *_BEFORE_PACKING,
+    *_OFFLINE,
     *_ENERGON,
     "batch/energon-mbs-match",
     "section:dist",
@@ -331,12 +366,19 @@ _R06 = (
     *_LATE,
 )
 _R07 = (
-    *_EARLY,
+    *_BEFORE_PACKING,
+    "gbp/exclusive",
+    "gbp/scheduler-without-switch",
+    "dcp/needs-gbp",
+    *_OFFLINE,
     "data/source-exactly-one",
     "data/hf-source",
     "data/source-exactly-one@splits",
     "data/preprocessing",
+    "align/pad-multiple-positive@in-batch",
     "batch/inbatch-dataloader-batch",
+    "align/pad-multiple-positive@global-batch",
+    "gbp/dataloader-type@dataset",
     "batch/offline-size-positive@dataset",
     "data/hf-rewrite-explicit-paths",
     "data/max-train-samples",
@@ -345,6 +387,7 @@ _R07 = (
     *_ENERGON,
     "batch/energon-mbs-match",
     *_NATIVE,
+    *_ONLINE,
     "section:dist",
     "align/seq-mult-collate",
     *_LATE,

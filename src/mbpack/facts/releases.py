@@ -38,11 +38,11 @@ R03 = Release(3, "0.3", "0.3.1")
 R04 = Release(4, "0.4", "0.4.2")
 R05 = Release(5, "0.5", "0.5.1")
 R06 = Release(6, "0.6", "0.6.2")
-R07 = Release(7, "0.7", "0.7")
+R07 = Release(7, "0.7", "0.7.1")
 NIGHTLY = Release(99, "nightly", "nightly")
 
 RELEASES: tuple[Release, ...] = (R03, R04, R05, R06, R07, NIGHTLY)
-#: The newest release that is published as a package; assumed when nothing names one. 0.7 is documented, not published.
+#: The newest release whose packages were run; assumed when nothing names one (`facts/knowledge.py` says what is known of each).
 DEFAULT = R06
 
 _BY_NAME = {release.name: release for release in RELEASES}
@@ -69,6 +69,27 @@ class Version(Struct, frozen=True):
 def version_of(release: Release) -> Version:
     """The newest patch of a release line."""
     return Version(release, release.newest_patch, release.name)
+
+
+def newest_patch(name: str) -> str:
+    """The newest patch of a release line that mbpack knows of; "" for an unknown line."""
+    release = _BY_NAME.get(name)
+    return "" if release is None else release.newest_patch
+
+
+def data_of(name: str) -> str:
+    """The release line whose data files describe a line: nightly is 0.7 and what came later."""
+    return R07.name if name == NIGHTLY.name else name
+
+
+def numbers(patch: str) -> tuple[int, ...]:
+    """A patch as numbers that can be compared: ``0.6.2`` is (0, 6, 2); nightly comes after all of them."""
+    return tuple(int(part) for part in re.findall(r"\d+", patch)[:3]) or (NIGHTLY.rank,)
+
+
+def reaches(patch: str, other: str) -> bool:
+    """Whether a patch is another one or came after it."""
+    return numbers(patch) >= numbers(other)
 
 
 def parse_version(text: str) -> Version:

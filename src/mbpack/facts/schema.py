@@ -1,7 +1,7 @@
 """Fields, defaults, classes and import paths of every release's configuration.
 
-The data come from the installed packages (`tools/harvest.py`; 0.7 and nightly from the development tree) and lie in
-`data/schema-<release>.tsv`, one class a line, found by a byte search so that only the classes asked for are parsed:
+The data come from the installed packages (`tools/harvest.py`; 0.7 and nightly from the development tree, with what later
+sources and patches add in the line `.later`) and lie in `data/schema-<release>.tsv`, one class a line, found by a byte search so that only the classes asked for are parsed:
 
     <class> TAB <import path> TAB <kind> TAB {"parent": class, "lacks": [...], "fields": {name: [type, default, init]}}
 
@@ -127,10 +127,12 @@ def read_data(name: str) -> bytes:
 class Schema:
     """The configuration classes of one release. Obtain it with `schema(release)`; every answer is cached."""
 
-    def __init__(self, release: str) -> None:
+    def __init__(self, release: str, patch: str = "") -> None:
         self.release = release
-        self._data = read_data(f"schema-{'0.7' if release == 'nightly' else release}.tsv")
-        self._added: Mapping[str, Mapping[str, list[Any]]] = self._meta("nightly") if release == "nightly" else {}
+        #: The patch that is described; a line without one is described as its newest known patch.
+        self.patch = patch or releases.newest_patch(release)
+        self._data = read_data(f"schema-{releases.data_of(release)}.tsv")
+        self._later = self._differences()
         self._raw: dict[str, dict[str, list[Any]] | None] = {}
         self._fields: dict[str, Mapping[str, Field] | None] = {}
         self._targets: dict[str, str | None] = {}
@@ -140,6 +142,15 @@ class Schema:
     def _meta(self, key: str) -> Any:
         start = self._data.index(f"\n.{key}\t".encode()) + len(key) + 3
         return decoded(self._data[start : self._data.index(b"\n", start)])
+
+    def _differences(self) -> Mapping[str, Mapping[str, list[Any] | None]]:
+        """What patches after the harvested sources added to classes (null: took away), up to this patch."""
+        found: dict[str, dict[str, list[Any] | None]] = {}
+        for patch, changes in self._meta("later").items():
+            if releases.reaches(self.patch, patch):
+                for cls, fields in changes.items():
+                    found.setdefault(cls, {}).update(fields)
+        return found
 
     def _line(self, cls: str) -> list[bytes] | None:
         start = self._data.find(b"\n" + cls.encode() + b"\t")
@@ -157,7 +168,11 @@ class Schema:
                 for name in body.get("lacks", ()):
                     found.pop(name, None)
                 found.update(body["fields"])
-                found.update(self._added.get(cls, {}))
+                for name, entry in self._later.get(cls, {}).items():
+                    if entry is None:
+                        found.pop(name, None)
+                    else:
+                        found[name] = entry
             self._raw[cls] = found
         return self._raw[cls]
 
@@ -261,11 +276,16 @@ class Schema:
 
     @functools.cached_property
     def _any_model(self) -> frozenset[str]:
-        return frozenset(self._meta("model_fields")).union(*self._added.values())
+        return frozenset(self._meta("model_fields")).union(self._added("model"))
 
     @functools.cached_property
     def _any_dataset(self) -> frozenset[str]:
-        return frozenset(self._meta("dataset_fields")).union(*self._added.values())
+        return frozenset(self._meta("dataset_fields")).union(self._added("dataset"))
+
+    def _added(self, kind: str) -> Iterator[str]:
+        for cls, fields in self._later.items():
+            if self.kind(cls) == kind:
+                yield from fields
 
     def any_model_fields(self) -> Collection[str]:
         """The union of the fields of all model classes."""
@@ -297,11 +317,13 @@ class Schema:
 
 
 @functools.cache
-def schema(release_name: str) -> Schema:
-    """The schema of "0.3" ... "0.7" or "nightly" (0.7 plus the documented additions). Raises KeyError for others."""
+def schema(release_name: str, patch: str = "") -> Schema:
+    """The schema of "0.3" ... "nightly", as of a patch (none: the newest known). Raises KeyError for other releases."""
     if release_name not in RELEASES:
         raise KeyError(f"no schema for release {release_name!r}")
-    return Schema(release_name)
+    if patch == releases.newest_patch(release_name):
+        return schema(release_name)
+    return Schema(release_name, patch)
 
 
 def releases_with(section: str, key: str) -> list[str]:
