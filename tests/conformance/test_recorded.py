@@ -37,7 +37,8 @@ def disagreements(path: Path, step: int) -> list[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=label)
 def test_a_slice_of_the_recorded_verdicts(path: Path) -> None:
-    assert disagreements(path, SLICE) == []
+    whole = path.name.endswith("-late.jsonl.gz")  # 0.7 and nightly as of October 2026: no package stands behind them here
+    assert disagreements(path, 1 if whole else SLICE) == []
 
 
 @pytest.mark.conformance

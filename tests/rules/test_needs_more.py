@@ -20,6 +20,7 @@ ddp: {average_in_collective: false}
 checkpoint: {pretrained_checkpoint: ckpt/base}
 """
 ONLINE = "dataset: {enable_global_batch_packing: true}\n"
+DYNAMIC = ONLINE + "model: {dynamic_context_parallel: true}\n"
 TEXT, VLM, ENERGON = "llama3_8b_sft_config", "qwen25_vl_7b_sft_config", "qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config"
 
 
@@ -30,7 +31,7 @@ TEXT, VLM, ENERGON = "llama3_8b_sft_config", "qwen25_vl_7b_sft_config", "qwen3_v
         ("vlm/inbatch-row-length", "0.6", VLM, "dataset: {enable_in_batch_packing: true}\n", "data"),
         ("nrg/overlong-sample-skipped", "0.7", ENERGON, NATIVE, "data"),
         ("gbp/validation-size", "0.7", "llama3_8b_sft_2gpu_h100_bf16_config", ONLINE, "data"),
-        ("gbp/mcore-scheduler", "0.7", "llama3_8b_sft_2gpu_h100_bf16_config", ONLINE, "libraries"),
+        ("gbp/mcore-scheduler", "nightly", "llama3_8b_sft_2gpu_h100_bf16_config", DYNAMIC, "libraries"),
         ("step/vlm-defer", "0.6", VLM, "dataset: {defer_in_batch_packing_to_step: true}\n", "step"),
         ("step/qwen3vl-owned", "0.6", VLM, "dataset: {defer_in_batch_packing_to_step: false}\n", "step"),
     ],
@@ -49,7 +50,7 @@ def test_named_as_not_checked(slug: str, bridge: str, recipe: str, text: str, ne
         ("vlm/inbatch-row-length", "0.6", VLM, "dataset: {enable_in_batch_packing: false}\n"),
         ("nrg/overlong-sample-skipped", "0.7", ENERGON, "dataset: {path: data/energon}\n"),
         ("gbp/validation-size", "0.7", "llama3_8b_sft_2gpu_h100_bf16_config", ONLINE + "validation: {eval_iters: 0}\n"),
-        ("gbp/mcore-scheduler", "0.7", "llama3_8b_sft_2gpu_h100_bf16_config", "train: {global_batch_size: 8}\n"),
+        ("gbp/mcore-scheduler", "nightly", "llama3_8b_sft_2gpu_h100_bf16_config", ONLINE),
     ],
 )
 def test_silent_where_it_does_not_matter(slug: str, bridge: str, recipe: str | None, text: str) -> None:

@@ -22,7 +22,7 @@ def rule_table(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_a_rule_counts_by_its_gravest_consequence(rule_table: ModuleType) -> None:
-    refused, unknown = (rule_table.Shown(BY_NAME[slug], page_of(BY_NAME[slug])) for slug in ("nrg/mbs", "gbp/mcore-scheduler"))
+    refused, unknown = (rule_table.Shown(BY_NAME[slug], page_of(BY_NAME[slug])) for slug in ("nrg/mbs", "gbp/validation-size"))
     refused.seen, refused.cases = {"note", "rejected"}, 2
     rows = dict(line.strip("| ").split(" | ", 1) for line in rule_table.table([refused, unknown]) if line.startswith("| "))
     assert rows["rejected"] == "1 | 0 | 0 | 0 | 0 | 1 | 1 | 1 | 1 | 1"

@@ -271,11 +271,10 @@ def _simulate(made: Plan, wanted: Simulations) -> tuple[Any, ...]:
         buffers = wanted.buffers or online.BUFFERS
         found.append(online.energon(rows, size, multiple, buffers, wanted.visual_tokens, wanted.patch))
     if "global_batch" in modes:
-        aligned = formulas.global_batch_multiple(setup.tp, setup.cp, setup.sp).value
-        found.append(online.global_batch(rows, size, samples_per_step, dp, aligned))
+        found.append(online.global_batch(rows, size, samples_per_step, dp, multiple))
     pool = dp * setup.cp
     if "dynamic_cp" in modes and (pool > 1 or modes == ("dynamic_cp",)):
-        aligned = formulas.dynamic_cp_multiple(dp, setup.tp, setup.cp, setup.sp).value
+        aligned = formulas.dynamic_cp_multiple(dp, setup.tp, setup.cp, setup.sp, setup.eval_cp).value
         found.append(online.dynamic_cp(rows, max(1, size // setup.cp), samples_per_step, pool, aligned))
     return tuple(found)
 

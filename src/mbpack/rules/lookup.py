@@ -96,6 +96,11 @@ def uses_megatron_fsdp(run: Run) -> bool:
     return run.flag("ddp.use_megatron_fsdp") or run.flag("dist.use_megatron_fsdp")
 
 
+def second_version(run: Run) -> bool:
+    """Whether the second version of Megatron-FSDP is asked for (0.7 and later); it has rules of its own."""
+    return bool(run.release >= R07 and run.number("ddp.megatron_fsdp_version", 1) == 2)
+
+
 def rows_have_one_width(run: Run) -> bool:
     """Whether all packed rows get the same width."""
     return in_effect.fixed_width(run) if run.mode is OFFLINE else in_effect.in_batch_fixed(run)

@@ -153,6 +153,25 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "model.moe_expert_rank_capacity_factor",
         "model.use_transformer_engine_op_fuser",
     ),
+    "parallel.fsdp_versions": (
+        "ddp.megatron_fsdp_version",
+        "model.init_model_with_meta_device",
+    ),
+    "parallel.weight_remat": (
+        "model.tensor_parallel_num_weight_shards",
+        "model.expert_tensor_parallel_num_weight_shards",
+        "model.gtp_weight_remat_size",
+        "model.expert_gtp_weight_remat_size",
+    ),
+    "training.retained_checkpoints": (
+        "checkpoint.save_retain_interval",
+        "checkpoint.stage_precision_aware_optimizer_state_on_cpu",
+    ),
+    "training.late_refusals": (
+        "model.freeze_base_model_for_mtp",
+        "model.moe_shortcut_connection",
+        "model.moe_single_grouped_weight",
+    ),
     "parallel.fsdp_limits": (
         "dist.use_megatron_fsdp",
         "ddp.use_megatron_fsdp",

@@ -210,8 +210,7 @@ def _capacity_lines(job: Job) -> Iterator[Line]:
     if job.mode is not GLOBAL_BATCH:
         return
     draft = job.draft
-    aligned = formulas.round_up(draft.get("seq_length"), formulas.global_batch_multiple(draft.tp, draft.cp, draft.sp).value)
-    per_rank = aligned // draft.cp
+    per_rank = formulas.round_up(draft.get("seq_length"), draft.mult.value) // draft.cp
     capacity = formulas.pack_capacity(per_rank, draft.cp)
     yield Line("model.max_seqlen_per_dp_cp_rank", per_rank, f"pack capacity {capacity.value:,} = {capacity.because}")
 

@@ -8,7 +8,7 @@ from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_PRESET_SPLITS
 from mbpack.facts.keys import SPECS
-from mbpack.facts.releases import NIGHTLY, R04, R05, R06
+from mbpack.facts.releases import NIGHTLY, R04, R05, R06, R07, Release
 from mbpack.rules.base import (
     CRASH_DATA,
     REJECTED,
@@ -24,9 +24,14 @@ from mbpack.rules.base import (
     words,
 )
 
-ROOT, HF = "dataset.dataset_root", "dataset.hf_dataset"
+ROOT, HF, MANIFEST = "dataset.dataset_root", "dataset.hf_dataset", "dataset.per_split_data_source_manifest_path"
 HF_ONLY = ("hf_validation_dataset", "hf_test_dataset", "hf_output_root", "hf_validation_proportion")
 PACK_PATHS = ("packed_train_data_path", "packed_val_data_path", "packed_metadata_path")
+
+
+def _sources(release: Release) -> tuple[str, ...]:
+    """The keys that can say where fine-tuning data come from; from 0.7 on also a file that lists them per split."""
+    return (ROOT, MANIFEST, HF) if release >= R07 else (ROOT, HF)
 
 
 def _null(run: Run, name: str, title: str) -> Fix:
@@ -34,7 +39,7 @@ def _null(run: Run, name: str, title: str) -> Fix:
 
 
 class SourceExactlyOne(RejectingRule):
-    """GPT-SFT data come from a local directory or from Hugging Face, never both.
+    """GPT-SFT data come from a local directory or from Hugging Face, never both; from 0.7 on a file may list them per split.
 
     Text recipes of 0.6 and later name a Hugging Face dataset and hold out a share for validation, so local JSONL needs
     three keys: the directory, and both Hugging Face fields set to null.
@@ -61,11 +66,11 @@ class SourceExactlyOne(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if run.dataset is not DatasetKind.GPT_SFT:
             return
-        root, hub = run.value(ROOT), run.value(HF)
-        if (root is None) == (hub is None):
-            yield self._sources(run, root is not None)
-        elif root is not None:
-            yield from self._local(run, root)
+        given = [key for key in _sources(run.release) if run.is_set(key)]
+        if len(given) != 1:
+            yield self._count(run, given)
+        elif given != [HF]:
+            yield from self._local(run, given[0])
         else:
             yield from self._hub(run)
         length = run.number("dataset.seq_length")
@@ -74,32 +79,40 @@ class SourceExactlyOne(RejectingRule):
                 run, "dataset.seq_length", f"dataset.seq_length must be positive, found {length}", Fix("a positive length")
             )
 
-    def _sources(self, run: Run, both: bool) -> Finding:
-        if both:
-            clear = [HF, *(f"dataset.{name}" for name in HF_ONLY if run.maybe(f"dataset.{name}") is not None)]
+    def _count(self, run: Run, given: list[str]) -> Finding:
+        """None or several sources; the one that the user wrote is kept, of several the local one."""
+        if given:
+            kept = next((key for key in (MANIFEST, ROOT) if key in given and run.wrote(key)), given[0])
+            others = [key for key in given if key != kept]
+            clear = [*others, *(f"dataset.{name}" for name in HF_ONLY if run.maybe(f"dataset.{name}") is not None)]
+            names = words(key.partition(".")[2] for key in sorted(given))
             return self._refuse(
                 run,
-                ROOT if run.wrote(ROOT) else HF,
-                "dataset_root and hf_dataset are both set; the data have one source",
+                kept if run.wrote(kept) else HF,
+                f"{names} are {'both' if len(given) == 2 else 'all'} set; the data have one source",
                 Fix(
                     f"{words(key.partition('.')[2] for key in clear)}: null, to read the local files",
                     set_to(run, *((key, None) for key in clear)),
                 ),
-                (HF, ROOT),
+                (HF, *(key for key in given if key != HF)),
             )
-        return self._refuse(run, ROOT, "neither dataset_root nor hf_dataset says where the data are", self._recipe_source(run))
+        names = words((key.partition(".")[2] for key in _sources(run.release)), "nor")
+        neither = "neither" if run.release < R07 else "none:"
+        return self._refuse(run, ROOT, f"{neither} {names} says where the data are", self._recipe_source(run))
 
     @staticmethod
     def _recipe_source(run: Run) -> Fix:
         """The recipe's own source, where the file takes it away and names no other; else the user's."""
-        recipe, wrote = run.settings.recipe, [key for key in (ROOT, HF) if run.wrote(key)]
+        recipe, wrote = run.settings.recipe, [key for key in _sources(run.release) if run.wrote(key)]
         if recipe is not None and wrote and any(recipe.value(key) is not None for key in wrote):
             return Fix("leave the source to the recipe, or name yours", tuple(Edit("delete", key) for key in wrote))
         return Fix("dataset_root: the directory with training.jsonl and validation.jsonl")
 
-    def _local(self, run: Run, root: object) -> Iterator[Finding]:
+    def _local(self, run: Run, source: str) -> Iterator[Finding]:
+        root = run.value(source)
         if isinstance(root, str) and not root.strip():
-            yield self._refuse(run, ROOT, "dataset_root is empty", Fix("the directory with training.jsonl"))
+            wanted = "the directory with training.jsonl" if source == ROOT else "the JSON file that lists the data"
+            yield self._refuse(run, source, f"{source.partition('.')[2]} is empty", Fix(wanted))
         held = [f"dataset.{name}" for name in HF_ONLY if run.is_set(f"dataset.{name}")]
         if run.flag("dataset.hf_rewrite"):
             held.append("dataset.hf_rewrite")
@@ -107,14 +120,14 @@ class SourceExactlyOne(RejectingRule):
             edits = [(key, False if key.endswith("rewrite") else None) for key in held]
             yield self._refuse(
                 run,
-                next((key for key in held if run.wrote(key)), ROOT),
+                next((key for key in held if run.wrote(key)), source),
                 f"{words(key.partition('.')[2] for key in held)} belong to a Hugging Face source, the data are local",
                 Fix(
                     words(f"{key.partition('.')[2]}: {in_yaml(v)}" for key, v in edits),
                     set_to(run, *edits),
                     True,
                 ),
-                (ROOT, *held),
+                (source, *held),
             )
 
     def _hub(self, run: Run) -> Iterator[Finding]:

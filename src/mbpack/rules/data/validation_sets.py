@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R03, R04, R06, R07
-from mbpack.rules.base import DERIVED, REJECTED, Finding, Fix, Outcome, RejectingRule, Rule, is_number, set_to
+from mbpack.rules.base import DERIVED, Finding, Fix, Outcome, Rule, set_to
 from mbpack.rules.lookup import uses_megatron_fsdp
 
 FULL, SETS, NAMES = (
@@ -22,10 +22,10 @@ AVERAGE, PER_TOKEN, VERSION = (
 NOT_READ = Outcome("warning", "ignored", "evaluation")
 
 
-class FullValidation(RejectingRule):
-    """validation.full_validation does nothing up to 0.6 and is refused from 0.7 on.
+class FullValidation(Rule):
+    """validation.full_validation does nothing: evaluation still runs `eval_iters` steps.
 
-    The field exists since 0.4, but nothing reads it: evaluation still runs `eval_iters` steps.
+    The field exists since 0.4, and no release reads it.
 
     ## Bad
     ```yaml
@@ -40,8 +40,7 @@ class FullValidation(RejectingRule):
     ```
 
     ## Upstream
-    - 0.4 to 0.6: `training/config.py`, `ValidationConfig`
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.4 to 0.7: `training/config.py`, `ValidationConfig`
     """
 
     code, slug = "VAL101", "val/full-validation"
@@ -51,17 +50,14 @@ class FullValidation(RejectingRule):
         if not run.flag(FULL):
             return
         fix = Fix("full_validation: false, and eval_iters that cover the set", set_to(run, (FULL, False)))
-        if run.release <= R06:
-            yield self.finding(
-                run,
-                NOT_READ,
-                FULL,
-                f"nothing in {run.release} reads full_validation: evaluation runs eval_iters steps",
-                related=("validation.eval_iters",),
-                fix=fix,
-            )
-        else:
-            yield self.finding(run, REJECTED, FULL, f"{run.release} refuses full_validation: true", fix=fix)
+        yield self.finding(
+            run,
+            NOT_READ,
+            FULL,
+            f"nothing in {run.release} reads full_validation: evaluation runs eval_iters steps",
+            related=("validation.eval_iters",),
+            fix=fix,
+        )
 
 
 class MultipleSets(Rule):
@@ -146,67 +142,8 @@ class FsdpAverage(Rule):
         )
 
 
-class FsdpPerToken(RejectingRule):
-    """Megatron-FSDP v2 runs data parallel only, without per-token loss, experts, graphs and gradient clipping.
-
-    Packed runs with context parallelism need per-token loss, so they cannot use it.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.7 gpus=8 launcher=script
-    ddp: {use_megatron_fsdp: true, megatron_fsdp_version: 2}
-    model: {calculate_per_token_loss: true}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.7 gpus=8 launcher=script
-    ddp: {use_megatron_fsdp: true, megatron_fsdp_version: 1}
-    model: {calculate_per_token_loss: true}
-    ```
-
-    ## Upstream
-    - 0.7: `training/config.py`, `_validate_and_apply_megatron_fsdp_v2_configs`
-    """
-
-    code, slug = "FSD101", "fsdp/per-token"
-    releases = (R07, NIGHTLY)
-
-    SIZES = tuple(f"model.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context", "expert_model"))
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not uses_megatron_fsdp(run) or run.number(VERSION) != 2:
-            return
-        if run.flag(PER_TOKEN):
-            yield self._refuse(run, PER_TOKEN, "per-token loss")
-        for key in self.SIZES:
-            size = run.number(key)
-            if size is not None and size != 1:
-                yield self._refuse(run, key, f"{key.rpartition('.')[2]} {size}")
-        if run.moe:
-            yield self._refuse(run, "model.num_moe_experts", "experts")
-        clip = run.number("optimizer.clip_grad")
-        if is_number(clip) and clip > 0:
-            yield self._refuse(run, "optimizer.clip_grad", f"clip_grad {clip}")
-        impl = run.value("model.cuda_graph_impl")
-        if impl != "none":
-            yield self._refuse(run, "model.cuda_graph_impl", f"cuda_graph_impl {impl}")
-
-    def _refuse(self, run: Run, key: str, what: str) -> Finding:
-        return self.finding(
-            run,
-            REJECTED,
-            key,
-            f"Megatron-FSDP v2 does not work with {what}",
-            why="Its first version trains data parallel only.",
-            related=(VERSION,),
-            fix=Fix("megatron_fsdp_version: 1", set_to(run, (VERSION, 1))),
-        )
-
-
 RULES: tuple[Rule, ...] = (
     FullValidation(),
     MultipleSets(),
     FsdpAverage(),
-    FsdpPerToken(),
 )

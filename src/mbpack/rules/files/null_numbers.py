@@ -106,6 +106,8 @@ class NullNumber(RejectingRule):
                 yield SEQ, "data/source-exactly-one@splits"
         if run.release >= R06 and run.wrote(LOADER) and run.dataset is DatasetKind.ENERGON:
             yield LOADER, "batch/mbs-positive@energon"
+        if run.dynamic_cp and run.global_batch:
+            yield "model.min_dynamic_context_parallel_size", "dcp/min-size"
         if run.wrote(MBS) and (run.release < R05 or run.maybe(EVAL_MBS) is not None) and run.offline:
             yield MBS, "batch/offline-mbs-one"  # without a size for the evaluation batch/eval-batch-missing comes first
 

@@ -85,7 +85,7 @@ class ModuleMissing(RejectingRule):
 
 
 class MoeLayerRecompute(RejectingRule):
-    """The former switch for recompute of expert layers excludes full recompute.
+    """The former switch for recompute of expert layers excludes full recompute. No recipe sets it.
 
     ## Bad
     ```yaml
@@ -106,7 +106,7 @@ class MoeLayerRecompute(RejectingRule):
     code, slug = "REC106", "recompute/moe-layer"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if touched(run, OLD_SWITCH, GRANULARITY) and stated(run, OLD_SWITCH, False) and run.value(GRANULARITY) == "full":
+        if touched(run, OLD_SWITCH, GRANULARITY) and run.flag(OLD_SWITCH) and run.value(GRANULARITY) == "full":
             yield self.finding(
                 run,
                 REJECTED,

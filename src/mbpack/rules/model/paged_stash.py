@@ -8,14 +8,14 @@ from mbpack.config.precision import SECTION, precision_field
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.offloading import expert_steps
-from mbpack.facts.releases import NIGHTLY, R05, R06
+from mbpack.facts.releases import NIGHTLY, R05, R06, R07
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 from mbpack.rules.stated import stated
 
 STASH, CAPACITY, CPU = "model.moe_paged_stash", "model.moe_expert_rank_capacity_factor", "model.cpu_offloading"
 MODULES, FUSER = "model.offload_modules", "model.use_transformer_engine_op_fuser"
 WEIGHT, BIAS = "model.moe_single_grouped_weight", "model.moe_single_grouped_bias"
-GROUPED, LINEAR_BIAS = "model.moe_grouped_gemm", "model.add_bias_linear"
+GROUPED, LINEAR_BIAS, TENSOR = "model.moe_grouped_gemm", "model.add_bias_linear", "model.moe_use_grouped_tensor"
 
 
 class PagedStash(RejectingRule):
@@ -42,7 +42,7 @@ class PagedStash(RejectingRule):
     ```
 
     ## Upstream
-    - 0.5, 0.6: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    - 0.5 to 0.7: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
     """
 
     code, slug = "MOE121", "moe/paged-stash"
@@ -82,8 +82,8 @@ class PagedStash(RejectingRule):
 class SingleGrouped(RejectingRule):
     """Weights or biases of all experts in one tensor need the grouped product and a fitting precision.
 
-    Weights go with MXFP8 only on 0.5; from 0.6 on with BF16, FP16, MXFP8 and NVFP4, and they need the operation fuser. Biases
-    need layers that have one.
+    Weights go with MXFP8 only on 0.5; from 0.6 on with BF16, FP16, MXFP8 and NVFP4, and on 0.6 they need the operation fuser.
+    From 0.7 on both need `moe_use_grouped_tensor`, which the fuser brings. Biases need layers that have one.
 
     ## Bad
     ```yaml
@@ -120,9 +120,13 @@ class SingleGrouped(RejectingRule):
             if wrong:
                 why = "The optimizer cannot split such weights of several experts."
                 yield self._refuse(run, WEIGHT, f"does not go with {wrong}", SECTION, why)
-            if run.release >= R06 and not stated(run, FUSER, False):
+            if run.release is R06 and not stated(run, FUSER, False):
                 why = "Without the fuser the layer takes the tensor apart again."
                 yield self._refuse(run, WEIGHT, "needs use_transformer_engine_op_fuser: true", FUSER, why)
+        if run.release >= R07 and not stated(run, TENSOR, False) and not stated(run, FUSER, False):
+            yield self._refuse(
+                run, asked, "needs moe_use_grouped_tensor: true", TENSOR, "One tensor needs the path that takes one."
+            )
         if bias and not stated(run, LINEAR_BIAS, False):
             yield self._refuse(run, BIAS, "needs add_bias_linear: true", LINEAR_BIAS, "The layers of this model have no bias.")
 
@@ -142,7 +146,7 @@ class SingleGrouped(RejectingRule):
         name = key.rpartition(".")[2]
         fix = (
             Fix(f"{other.rpartition('.')[2]}: true", set_to(run, (other, True)))
-            if other in (GROUPED, FUSER)
+            if other in (GROUPED, FUSER, TENSOR)
             else Fix(f"{name}: false", set_to(run, (key, False)))
         )
         return self.finding(run, REJECTED, key, f"{name} {what}", why=why, related=(other,), fix=fix)

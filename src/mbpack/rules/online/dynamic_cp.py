@@ -1,4 +1,4 @@
-"""Dynamic context parallelism (nightly): a scheduler of global-batch packing. All of it is documented upstream."""
+"""Dynamic context parallelism (nightly): a scheduler of global-batch packing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from mbpack.rules.base import (
     DERIVED,
     IGNORED,
     REJECTED,
-    REJECTED_LOAD,
     Finding,
     Fix,
     RejectingRule,
@@ -29,7 +28,7 @@ CP, TP, SWITCH = (
     "model.tensor_model_parallel_size",
     "dataset.enable_global_batch_packing",
 )
-DECENTRALIZED = "dist.use_decentralized_pg"
+DECENTRALIZED, OLD_NAME = "dist.use_decentralized_pg", "model.hybrid_context_parallel"
 
 
 def pool(run: Run) -> int:
@@ -43,7 +42,7 @@ class DynamicRule(RejectingRule):
     releases = (NIGHTLY, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.flag(DYNAMIC):
+        if run.dynamic_cp:
             yield from self.refuse(run)
 
     def refuse(self, run: Run) -> Iterator[Finding]:
@@ -77,7 +76,7 @@ class PoolPowerOfTwo(DynamicRule):
     ```
 
     ## Upstream
-    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    - nightly: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "DCP101", "dcp/pool-power-of-two"
@@ -119,17 +118,15 @@ class DynamicMinSize(DynamicRule):
     ```
 
     ## Upstream
-    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    - nightly: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "DCP102", "dcp/min-size"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
-        if not run.wrote(LEAST):
-            return
-        least = run.number(LEAST)
+        least = run.number(LEAST, 1)
         if least is None:
-            return
+            return  # cfg/null-number
         fix = Fix("a power of two up to DP x CP")
         if not isinstance(least, int) or not formulas.is_power_of_two(least):
             message = f"min_dynamic_context_parallel_size must be a power of two, found {least}"
@@ -159,7 +156,7 @@ class NoDecentralizedPg(DynamicRule):
     ```
 
     ## Upstream
-    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    - nightly: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "DCP103", "dcp/no-decentralized-pg"
@@ -205,13 +202,13 @@ class DynamicCapacity(DynamicRule):
     ```
 
     ## Upstream
-    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    - nightly: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "DCP104", "dcp/capacity"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
-        per_rank, length = run.number(PER_RANK), run.number(SEQ)
+        per_rank, length = run.number(PER_RANK), run.number(SEQ) or run.number("model.seq_length")
         if not is_number(per_rank) or not is_number(length):
             return
         size = pool(run)
@@ -231,7 +228,9 @@ class DynamicCapacity(DynamicRule):
 class DynamicAlignment(Rule):
     """Dynamic context parallelism pads every sample for the whole pool.
 
-    The multiple is 2 x DP x CP, with sequence parallelism also a multiple of DP x CP x TP.
+    The multiple is 2 x DP x CP, with sequence parallelism also a multiple of CP x TP; DP is that of the training also for an
+    evaluation with its own context parallel size. The documentation asks for DP x CP x TP with sequence parallelism, which is
+    more from TP 4 on.
 
     ## Bad
     ```yaml
@@ -243,6 +242,7 @@ class DynamicAlignment(Rule):
       sequence_parallel: true
       pipeline_model_parallel_size: 1
       context_parallel_size: 4
+    dist: {eval_context_parallel_size: null}
     ```
 
     ## Good
@@ -255,10 +255,11 @@ class DynamicAlignment(Rule):
       sequence_parallel: true
       pipeline_model_parallel_size: 1
       context_parallel_size: 4
+    dist: {eval_context_parallel_size: null}
     ```
 
     ## Upstream
-    - nightly (documented): Megatron-Core's dynamic context parallel scheduler
+    - nightly: `training/config.py`, `ConfigContainer.validate`, and its documentation of dynamic context parallelism
     """
 
     code, slug = "DCP105", "dcp/alignment"
@@ -266,10 +267,65 @@ class DynamicAlignment(Rule):
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if run.flag(DYNAMIC):
-            dp, tp = in_effect.size(run.dp, "data_parallel_size"), in_effect.tp_size(run)
-            multiple = formulas.dynamic_cp_multiple(dp, tp, in_effect.cp_size(run), run.sp)
-            yield self.finding(run, DERIVED, DYNAMIC, f"every sample is padded to a multiple of {multiple}", related=(CP, TP))
+        if not run.dynamic_cp:
+            return
+        dp, tp, cp = in_effect.size(run.dp, "data_parallel_size"), in_effect.tp_size(run), in_effect.cp_size(run)
+        multiple, documented = run.online_multiple, formulas.documented_dynamic_multiple(dp, tp, cp, run.sp)
+        message = f"every sample is padded to a multiple of {multiple}"
+        if multiple.value % documented == 0:
+            yield self.finding(run, DERIVED, DYNAMIC, message, related=(CP, TP))
+            return
+        length = run.maybe(SEQ)
+        short = isinstance(length, int) and length % documented != 0
+        yield self.finding(
+            run,
+            DERIVED.as_warning() if short else DERIVED,
+            DYNAMIC,
+            f"{message}; the documentation says {documented}",
+            why=f"The code of September 2026 counts CP*TP, the documentation DP*CP*TP = {dp}*{cp}*{tp}. A length that divides by "
+            "both is right in any case.",
+            related=(CP, TP, SEQ),
+            fix=Fix(f"seq_length: a multiple of {documented}") if short else None,
+        )
+
+
+class NotBothNames(RejectingRule):
+    """hybrid_context_parallel is the old name of dynamic_context_parallel; both together are refused.
+
+    Megatron-Core's dev branch, which dynamic context parallelism needs, switches the new one on where the old one is.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {dynamic_context_parallel: true, hybrid_context_parallel: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=nightly gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true}
+    model: {dynamic_context_parallel: true, hybrid_context_parallel: false}
+    ```
+
+    ## Upstream
+    - nightly: Megatron-Core's dev branch, `model_parallel_config.py`, `ModelParallelConfig.__post_init__`
+    """
+
+    code, slug = "DCP108", "dcp/hybrid-both"
+    releases = (NIGHTLY, NIGHTLY)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.dynamic_cp and run.flag(OLD_NAME):
+            yield self.finding(
+                run,
+                REJECTED,
+                OLD_NAME,
+                "hybrid_context_parallel and dynamic_context_parallel are both on",
+                why="They are the old and the new name of one setting.",
+                related=(DYNAMIC,),
+                fix=Fix("hybrid_context_parallel: false", set_to(run, (OLD_NAME, False)), safe=True),
+            )
 
 
 class DynamicNeedsOnline(RejectingRule):
@@ -292,7 +348,7 @@ class DynamicNeedsOnline(RejectingRule):
     ```
 
     ## Upstream
-    - nightly (documented): `training/config.py`, `ConfigContainer.validate`
+    - nightly: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "DCP106", "dcp/needs-gbp"
@@ -301,16 +357,15 @@ class DynamicNeedsOnline(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if run.release < NIGHTLY:
             written = foreign(run, DYNAMIC)
-            if written is not None and written.value:
+            if written is not None and written.value and not run.complete:  # the loader refuses it in a complete file
                 yield self.finding(
                     run,
-                    REJECTED_LOAD if run.complete else IGNORED,
+                    IGNORED,
                     DYNAMIC,
                     f"{run.release} has no dynamic context parallelism",
-                    why="" if run.complete else "The key is unknown there, so the override is ignored.",
+                    why="The key is unknown there, so the override is ignored.",
                     fix=Fix("remove it, or use a nightly Megatron-Bridge"),
                     setting=written,
-                    station="load" if run.complete else "",
                     on_key=True,
                 )
             return
@@ -332,5 +387,6 @@ RULES: tuple[Rule, ...] = (
     NoDecentralizedPg(),
     DynamicCapacity(),
     DynamicAlignment(),
+    NotBothNames(),
     DynamicNeedsOnline(),
 )

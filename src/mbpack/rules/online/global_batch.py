@@ -1,7 +1,4 @@
-"""Global-batch online packing (0.7 and later): which models, datasets and modes it goes with, and what to expect of it.
-
-All of it is documented upstream and newer than the source these rules were read from.
-"""
+"""Global-batch online packing (0.7 and later): which models, datasets and modes it goes with."""
 
 from __future__ import annotations
 
@@ -11,24 +8,29 @@ from mbpack.config.run import Run
 from mbpack.facts.keys import OFFLINE_SWITCH, SPECS
 from mbpack.facts.releases import NIGHTLY, R07
 from mbpack.rules.base import (
+    CRASH_STEP,
     IGNORED,
     REJECTED,
-    REJECTED_LOAD,
+    SILENT,
     Finding,
     Fix,
     RejectingRule,
     Rule,
     set_to,
 )
-from mbpack.rules.lookup import foreign, is_hybrid, packs_online, uses_megatron_fsdp
+from mbpack.rules.lookup import foreign, is_hybrid, packs_online
 from mbpack.rules.online.global_batch_refusals import OnlineRule
 
-SWITCH, SCHEDULER = "dataset.enable_global_batch_packing", "model.sequence_packing_scheduler"
+SWITCH = "dataset.enable_global_batch_packing"
+HYBRID = "model.is_hybrid_model"
 IN_BATCH, BUFFER = "dataset.enable_in_batch_packing", "dataset.packing_buffer_size"
 
 
 class OnlineMamba(OnlineRule):
     """Global-batch packing does not work with Mamba hybrids.
+
+    The start-up refuses it where `is_hybrid_model` is on, as in the recipes of such models. A hybrid model without that flag
+    starts, and its state-space layers run over the sample boundaries.
 
     ## Bad
     ```yaml
@@ -43,24 +45,33 @@ class OnlineMamba(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `ConfigContainer.validate`
     """
 
     code, slug = "GBP106", "gbp/mamba"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
-        if is_hybrid(run):
+        fix = Fix("offline packing", set_to(run, (SWITCH, False)))
+        if run.flag(HYBRID):
+            message = "global-batch packing does not work with Mamba hybrids"
+            yield self.finding(run, REJECTED, SWITCH, message, related=(HYBRID,), fix=fix)
+        elif is_hybrid(run):
             yield self.finding(
                 run,
-                REJECTED,
+                SILENT.as_warning(),
                 SWITCH,
-                "global-batch packing does not work with Mamba hybrids",
-                fix=Fix("offline packing", set_to(run, (SWITCH, False))),
+                "global-batch packing starts with this Mamba hybrid, but its state-space layers see no sample boundaries",
+                why="The start-up looks at is_hybrid_model only, which is off here; samples of one pack then run into each other.",
+                related=(HYBRID,),
+                fix=fix,
             )
 
 
 class OnlineFsdp(OnlineRule):
     """Global-batch packing excludes Megatron-FSDP.
+
+    The start-up refuses it where `ddp.use_megatron_fsdp` is on. With `dist.use_megatron_fsdp` alone it starts, because that
+    switch is carried over to `ddp` only afterwards.
 
     ## Bad
     ```yaml
@@ -78,21 +89,25 @@ class OnlineFsdp(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `ConfigContainer.validate`
     """
 
     code, slug = "GBP107", "gbp/fsdp"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
-        if uses_megatron_fsdp(run):
-            keys = ("ddp.use_megatron_fsdp", "dist.use_megatron_fsdp")
+        ddp, dist = "ddp.use_megatron_fsdp", "dist.use_megatron_fsdp"
+        fix = Fix("use_megatron_fsdp: false", set_to(run, (ddp, False), (dist, False)))
+        if run.flag(ddp):
+            yield self.finding(run, REJECTED, ddp, "global-batch packing excludes Megatron-FSDP", related=(SWITCH,), fix=fix)
+        elif run.flag(dist):
             yield self.finding(
                 run,
-                REJECTED,
-                keys[0] if run.maybe(keys[0]) else keys[1],
-                "global-batch packing excludes Megatron-FSDP",
+                CRASH_STEP.as_warning(),
+                dist,
+                "global-batch packing is not made for Megatron-FSDP, and the start-up overlooks dist.use_megatron_fsdp",
+                why="It looks at ddp.use_megatron_fsdp, which is set from this switch only later; nobody has tested such a run.",
                 related=(SWITCH,),
-                fix=Fix("use_megatron_fsdp: false", set_to(run, *((key, False) for key in keys))),
+                fix=fix,
             )
 
 
@@ -118,7 +133,7 @@ class OnlineExclusive(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
+    - 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
     """
 
     code, slug = "GBP111", "gbp/exclusive"
@@ -166,7 +181,7 @@ class OnlineDatasetClass(RejectingRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `data/builders/gpt_sft.py`; nightly also `training/config.py`, `GPTDatasetConfig`
+    - 0.7: `data/builders/gpt_sft.py`; nightly also `training/config.py`, `GPTDatasetConfig`
     """
 
     code, slug = "GBP112", "gbp/dataset-class"
@@ -177,54 +192,18 @@ class OnlineDatasetClass(RejectingRule):
         if not (written.value if written is not None else run.global_batch) or packs_online(run):
             return
         cls, known = run.settings.class_at("dataset"), written is None
-        outcome = REJECTED if known else REJECTED_LOAD if run.complete else IGNORED
+        if run.complete and not known:
+            return  # the loader refuses the key, as any that the class lacks
+        outcome = REJECTED if known else IGNORED
         yield self.finding(
             run,
             outcome,
             SWITCH,
             f"{cls or 'this dataset class'} cannot be packed per global batch",
-            why="" if known or run.complete else "The class has no such field, so the override is ignored: nothing is packed.",
+            why="" if known else "The class has no such field, so the override is ignored: nothing is packed.",
             fix=Fix("GPTSFTDatasetConfig as dataset, or another packing mode"),
             setting=written,
-            station="load" if outcome is REJECTED_LOAD else "",
             on_key=not known,
-        )
-
-
-class SchedulerWithoutSwitch(RejectingRule):
-    """model.sequence_packing_scheduler needs dataset.enable_global_batch_packing.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.7 gpus=8 launcher=script
-    model: {sequence_packing_scheduler: dp_balanced}
-    dataset: {enable_global_batch_packing: false}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.7 gpus=8 launcher=script
-    model: {sequence_packing_scheduler: dp_balanced}
-    dataset: {enable_global_batch_packing: true}
-    ```
-
-    ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
-    """
-
-    code, slug = "GBP113", "gbp/scheduler-without-switch"
-    releases = (R07, NIGHTLY)
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.value(SCHEDULER) is None or run.flag(SWITCH):
-            return
-        yield self.finding(
-            run,
-            REJECTED,
-            SCHEDULER,
-            "sequence_packing_scheduler is set, but global-batch packing is off",
-            related=(SWITCH,),
-            fix=Fix("enable_global_batch_packing: true, or sequence_packing_scheduler: null"),
         )
 
 
@@ -233,5 +212,4 @@ RULES: tuple[Rule, ...] = (
     OnlineFsdp(),
     OnlineExclusive(),
     OnlineDatasetClass(),
-    SchedulerWithoutSwitch(),
 )

@@ -36,13 +36,17 @@ class OnlineNote(Rule):
 
 
 class OnlineAlignment(OnlineNote):
-    """Global-batch packing pads every sample: to 2 x CP, times TP with sequence parallelism.
+    """Global-batch packing pads every sample to what context and sequence parallelism split it into.
+
+    That is the least common multiple of 2 x CP and, with sequence parallelism, CP x TP, over the context parallel sizes of
+    training and evaluation. The start-up writes it to `global_batch_packing_pad_to_multiple_of`.
 
     ## Bad
     ```yaml
     # mbpack: bridge=0.7 gpus=8 launcher=script
     dataset: {enable_global_batch_packing: true}
     model: {tensor_model_parallel_size: 2, sequence_parallel: true, context_parallel_size: 2}
+    dist: {eval_context_parallel_size: null}
     ```
 
     ## Good
@@ -50,18 +54,19 @@ class OnlineAlignment(OnlineNote):
     # mbpack: bridge=0.7 gpus=8 launcher=script
     dataset: {enable_global_batch_packing: true}
     model: {tensor_model_parallel_size: 1, sequence_parallel: false, context_parallel_size: 1}
+    dist: {eval_context_parallel_size: null}
     ```
 
     ## Upstream
-    - 0.7 (documented): Megatron-Core's sequence packing scheduler
+    - 0.7: `training/config.py`, `ConfigContainer.validate` and `_apply_global_batch_packing_padding`
     """
 
     code, slug = "GBP114", "gbp/alignment"
 
     def note(self, run: Run) -> Iterator[Finding]:
-        if run.release >= NIGHTLY and run.flag("model.dynamic_context_parallel"):
+        if run.dynamic_cp:
             return
-        multiple = formulas.global_batch_multiple(run.tp, run.cp, run.sp)
+        multiple = run.online_multiple
         if multiple.value > 1:
             yield self.finding(
                 run,
@@ -75,10 +80,12 @@ class OnlineAlignment(OnlineNote):
 class OnlineValidationSize(OnlineNote):
     """The validation set must hold enough samples for every evaluation of a run that packs online.
 
-    Whether it does depends on the data; evaluation stops when the samples run out.
+    Samples of a validation set are not used twice: (train_iters // eval_interval + 1) x eval_iters x the evaluation's global
+    batch must be there, with eval_interval null once eval_iters x global batch. Whether they are depends on the data; building
+    the loaders fails otherwise. Test sets are not checked.
 
     ## Upstream
-    - 0.7 (documented): `training/eval.py`
+    - 0.7: `data/loaders.py`, `build_train_valid_test_data_loaders`
     """
 
     code, slug = "GBP115", "gbp/validation-size"
@@ -86,9 +93,26 @@ class OnlineValidationSize(OnlineNote):
 
     def note(self, run: Run) -> Iterable[Finding]:
         iters = run.maybe("validation.eval_iters")
-        if iters != 0:
-            raise Unknown("data", ("data",), "evaluation stops when the validation set has too few samples")
-        return ()
+        if iters == 0 or run.maybe("dataset.do_validation") is False:
+            return ()
+        need = _samples_needed(run)
+        amount = f"{need} samples" if need else "samples for every evaluation"
+        raise Unknown("data", ("data",), f"the validation set must hold {amount}, or building the loaders fails")
+
+
+def _samples_needed(run: Run) -> formulas.Derived | None:
+    """Validation samples that all evaluations of the training read; None where a number is missing."""
+    iters, steps = run.maybe("validation.eval_iters"), run.maybe("train.train_iters")
+    batch = run.maybe("validation.eval_global_batch_size") or run.maybe("train.global_batch_size")
+    every = run.maybe("validation.eval_interval")
+    if not all(isinstance(number, int) and number > 0 for number in (iters, steps, batch)):
+        return None
+    if every is None:
+        return formulas.Derived(iters * batch, f"eval_iters {iters} x global batch {batch}")
+    if not isinstance(every, int) or every <= 0:
+        return None
+    because = f"(train_iters {steps} // eval_interval {every} + 1) x eval_iters {iters} x global batch {batch}"
+    return formulas.Derived((steps // every + 1) * iters * batch, because)
 
 
 class SingleDpNoGain(OnlineNote):
@@ -109,7 +133,7 @@ class SingleDpNoGain(OnlineNote):
     ```
 
     ## Upstream
-    - 0.7 (documented): Megatron-Core's sequence packing scheduler
+    - 0.7: Megatron-Core's sequence packing scheduler
     """
 
     code, slug = "GBP116", "gbp/single-dp-no-gain"
@@ -124,23 +148,6 @@ class SingleDpNoGain(OnlineNote):
                 why=f"Data parallel 1 = {run.gpus} GPUs / (TP {run.tp} x PP {run.pp} x CP {run.cp}).",
                 fix=Fix("offline packing fills packs better"),
             )
-
-
-class OnlineMcoreScheduler(OnlineNote):
-    """Global-batch packing needs a Megatron-Core that registers the scheduler.
-
-    The core pinned in August 2026 does not, and building the model fails. A configuration does not tell which is
-    installed.
-
-    ## Upstream
-    - 0.7 (documented): Megatron-Core's scheduler registry
-    """
-
-    code, slug = "GBP117", "gbp/mcore-scheduler"
-    reports_unknown = True
-
-    def note(self, run: Run) -> Iterable[Finding]:
-        raise Unknown("libraries", ("libraries",), "the installed Megatron-Core must know the packing scheduler")
 
 
 class VariableMicrobatches(OnlineNote):
@@ -159,7 +166,7 @@ class VariableMicrobatches(OnlineNote):
     ```
 
     ## Upstream
-    - 0.7 (documented): Megatron-Core's sequence packing scheduler
+    - 0.7: Megatron-Core's sequence packing scheduler
     """
 
     code, slug = "GBP118", "gbp/variable-microbatches"
@@ -178,6 +185,5 @@ RULES: tuple[Rule, ...] = (
     OnlineAlignment(),
     OnlineValidationSize(),
     SingleDpNoGain(),
-    OnlineMcoreScheduler(),
     VariableMicrobatches(),
 )

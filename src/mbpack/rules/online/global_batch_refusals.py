@@ -1,7 +1,4 @@
-"""Global-batch online packing (0.7 and later): what the start-up refuses.
-
-All of it is documented upstream and newer than the source these rules were read from.
-"""
+"""Global-batch online packing (0.7 and later): what the start-up refuses."""
 
 from __future__ import annotations
 
@@ -12,17 +9,14 @@ from mbpack.config.run import Run
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import NIGHTLY, R07
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, is_number, set_to
+from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, is_number, set_to
 from mbpack.rules.lookup import launcher_mends_loss, packs_online
 
 SWITCH, LOADER, SEQ = "dataset.enable_global_batch_packing", "dataset.dataloader_type", "dataset.seq_length"
 MBS, PER_TOKEN, AVERAGE = "train.micro_batch_size", "model.calculate_per_token_loss", "ddp.average_in_collective"
 PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
-CP, PER_RANK, DYNAMIC = (
-    "model.context_parallel_size",
-    "model.max_seqlen_per_dp_cp_rank",
-    "model.dynamic_context_parallel",
-)
+CP, PER_RANK, MODEL_SEQ = "model.context_parallel_size", "model.max_seqlen_per_dp_cp_rank", "model.seq_length"
+GRAPHS = ("model.cuda_graph_impl", "model.vision_cuda_graph_impl")
 
 
 class OnlineRule(RejectingRule):
@@ -57,7 +51,7 @@ class OnlineMbsOne(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "GBP101", "gbp/mbs-one"
@@ -94,7 +88,7 @@ class OnlinePerTokenLoss(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "GBP102", "gbp/per-token-loss"
@@ -130,7 +124,7 @@ class OnlineAverage(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "GBP103", "gbp/average-in-collective"
@@ -166,23 +160,24 @@ class OnlineGraphs(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "GBP104", "gbp/cuda-graphs"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
-        impl = run.value("model.cuda_graph_impl")
-        if impl not in (None, "none"):
-            yield self.finding(
-                run,
-                REJECTED,
-                "model.cuda_graph_impl",
-                f"global-batch packing excludes CUDA graphs, found {impl}",
-                why="The number of microbatches and their boundaries change with every step.",
-                related=(SWITCH,),
-                fix=Fix("cuda_graph_impl: none", set_to(run, ("model.cuda_graph_impl", "none")), safe=True),
-            )
+        for key in GRAPHS:
+            impl, name = run.value(key), key.partition(".")[2]
+            if impl not in (None, "none"):
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    key,
+                    f"global-batch packing excludes CUDA graphs, found {impl}",
+                    why="The number of microbatches and their boundaries change with every step.",
+                    related=(SWITCH,),
+                    fix=Fix(f"{name}: none", set_to(run, (key, "none")), safe=True),
+                )
 
 
 class OnlinePp(OnlineRule):
@@ -203,14 +198,14 @@ class OnlinePp(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "GBP105", "gbp/pp"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
-        for key, size, least in ((PP, run.pp, 1), (VPP, run.vpp, 0)):
-            if size is not None and size > least:
+        for key, size, place in ((PP, run.pp, ""), (VPP, run.vpp, "@virtual")):
+            if size is not None and (size > 1 if key == PP else size != 1):
                 yield self.finding(
                     run,
                     REJECTED,
@@ -219,13 +214,14 @@ class OnlinePp(OnlineRule):
                     why="The number of microbatches varies per step and rank.",
                     related=(SWITCH,),
                     fix=Fix("pipeline parallel 1, no virtual pipeline", set_to(run, (PP, 1), (VPP, None))),
+                    station=self.slug + place,
                 )
 
 
 class OnlineLoader(OnlineRule):
-    """Global-batch packing of GPT-SFT data needs dataloader_type single or cyclic.
+    """Global-batch packing needs dataloader_type single or cyclic.
 
-    The class default is `batch`.
+    The class default is `batch` for GPT-SFT data and null for pretraining data, which nightly can pack too.
 
     ## Bad
     ```yaml
@@ -240,21 +236,23 @@ class OnlineLoader(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`
+    - 0.7: `data/builders/gpt_sft.py`, `GPTSFTDatasetConfig.validate`; `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "GBP108", "gbp/dataloader-type"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
         kind = run.value(LOADER)
-        if run.dataset is DatasetKind.GPT_SFT and kind not in ("single", "cyclic"):
+        if kind not in ("single", "cyclic"):
             yield self.finding(
                 run,
                 REJECTED,
                 LOADER,
-                f"global-batch packing needs dataloader_type single or cyclic, found {kind}",
+                f"global-batch packing needs dataloader_type single or cyclic, found {in_yaml(kind)}",
+                why="The scheduler takes sample by sample; the other loaders hand out whole batches.",
                 related=(SWITCH,),
                 fix=Fix("dataloader_type: cyclic", set_to(run, (LOADER, "cyclic")), safe=True),
+                station=f"{self.slug}@dataset" if run.dataset is DatasetKind.GPT_SFT else "",
             )
 
 
@@ -276,7 +274,7 @@ class MaxSeqlenRequired(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "GBP109", "gbp/max-seqlen-required"
@@ -320,17 +318,17 @@ class OnlineCapacity(OnlineRule):
     ```
 
     ## Upstream
-    - 0.7 (documented): `training/config.py`, `ConfigContainer.validate`
+    - 0.7: `training/config.py`, `_validate_global_batch_packing`
     """
 
     code, slug = "GBP110", "gbp/capacity"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
         per_rank = run.number(PER_RANK)
-        if not is_number(per_rank) or (run.release >= NIGHTLY and run.flag(DYNAMIC)):
+        if not is_number(per_rank) or run.dynamic_cp:
             return
         cp = in_effect.cp_size(run)
-        length, capacity = run.number(SEQ), formulas.pack_capacity(per_rank, cp)
+        length, capacity = run.number(SEQ) or run.number(MODEL_SEQ), formulas.pack_capacity(per_rank, cp)
         if is_number(length) and capacity.value < length:
             need = -(-length // cp)
             yield self.finding(
@@ -344,6 +342,47 @@ class OnlineCapacity(OnlineRule):
             )
 
 
+class OnlineLength(OnlineRule):
+    """Samples that are packed per global batch must not be longer than the model's sequence length.
+
+    `run_recipe.py` copies the dataset's length to the model.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true, seq_length: 16384}
+    model: {seq_length: 8192}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 gpus=8 launcher=script
+    dataset: {enable_global_batch_packing: true, seq_length: 8192}
+    model: {seq_length: 8192}
+    ```
+
+    ## Upstream
+    - 0.7: `training/config.py`, `_validate_global_batch_packing`
+    """
+
+    code, slug = "GBP119", "gbp/seq-exceeds-model"
+
+    def refuse(self, run: Run) -> Iterator[Finding]:
+        if run.repaired:
+            return
+        length, model = run.number(SEQ), run.number(MODEL_SEQ)
+        if is_number(length) and is_number(model) and length > model:
+            yield self.finding(
+                run,
+                REJECTED,
+                SEQ if run.wrote(SEQ) or not run.wrote(MODEL_SEQ) else MODEL_SEQ,
+                f"dataset.seq_length {length} is longer than model.seq_length {model}",
+                why="A sample of that length has no positions in the model.",
+                related=(SWITCH, SEQ, MODEL_SEQ),
+                fix=Fix(f"model.seq_length: {length}", set_to(run, (MODEL_SEQ, length))),
+            )
+
+
 RULES: tuple[Rule, ...] = (
     OnlineMbsOne(),
     OnlinePerTokenLoss(),
@@ -353,4 +392,5 @@ RULES: tuple[Rule, ...] = (
     OnlineLoader(),
     MaxSeqlenRequired(),
     OnlineCapacity(),
+    OnlineLength(),
 )

@@ -26,6 +26,7 @@ from mbpack.rules.base import (
     set_to,
     words,
 )
+from mbpack.rules.lookup import packs_online
 from mbpack.rules.packing.alignment import another_multiple
 
 MODEL_SEQ, DATA_SEQ = "model.seq_length", "dataset.seq_length"
@@ -212,7 +213,8 @@ class ModelSeq2Cp(RejectingRule):
 class SeqMultCollate(RejectingRule):
     """dataset.seq_length must be a multiple of the collate padding multiple.
 
-    Checked for Direct-HF, Energon and mock-VLM datasets, packed or not; from 0.7 on also for GPT-SFT in-batch packing.
+    Checked for Direct-HF, Energon and mock-VLM datasets, packed or not; from 0.7 on also for GPT-SFT in-batch packing and for
+    whatever is packed per global batch.
 
     ## Bad
     ```yaml
@@ -238,9 +240,11 @@ class SeqMultCollate(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         kind = run.dataset
-        if kind not in COLLATING and not (run.release >= R07 and kind is DatasetKind.GPT_SFT and run.in_batch):
+        text = run.release >= R07 and kind is DatasetKind.GPT_SFT and run.in_batch
+        online = kind not in COLLATING and packs_online(run)
+        if kind not in COLLATING and not text and not online:
             return
-        multiple = run.mult
+        multiple = run.online_multiple if online else run.mult
         length = run.number(DATA_SEQ)
         if length is None or multiple.value <= 0 or length % multiple.value == 0:
             return  # a size of zero is refused by the rules about world sizes
@@ -307,7 +311,7 @@ class PadMultNonPositive(RejectingRule):
 
 
 class PadMultiplePositive(RejectingRule):
-    """pad_to_multiple_of and in_batch_packing_pad_to_multiple_of must be positive.
+    """pad_to_multiple_of, in_batch_packing_pad_to_multiple_of and (0.7) global_batch_packing_pad_to_multiple_of must be positive.
 
     ## Bad
     ```yaml
@@ -331,12 +335,12 @@ class PadMultiplePositive(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         kind = run.dataset
-        keys = ["dataset.pad_to_multiple_of", "dataset.in_batch_packing_pad_to_multiple_of"]
+        keys = [("dataset.pad_to_multiple_of", ""), ("dataset.in_batch_packing_pad_to_multiple_of", "")]
         if kind is DatasetKind.GPT_SFT and run.release >= R07:
-            keys = keys[1:]
+            keys = [(f"dataset.{name}_packing_pad_to_multiple_of", name) for name in ("in_batch", "global_batch")]
         elif kind not in COLLATING:
             return
-        for key in keys:
+        for key, mode in keys:
             multiple = run.number(key)
             if (multiple is None and run.wrote(key)) or (multiple is not None and multiple <= 0):
                 yield self.finding(
@@ -345,6 +349,7 @@ class PadMultiplePositive(RejectingRule):
                     key,
                     f"{key.rpartition('.')[2]} must be positive, found {in_yaml(multiple)}",
                     fix=Fix("remove the key: it is derived from the topology", set_to(run, (key, 1))),
+                    station=f"{self.slug}@{mode.replace('_', '-')}" if mode else "",
                 )
 
 

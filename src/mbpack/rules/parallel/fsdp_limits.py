@@ -8,11 +8,12 @@ from mbpack.config.run import Run
 from mbpack.facts.releases import R05
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
 from mbpack.rules.environment import variable
-from mbpack.rules.lookup import uses_megatron_fsdp
+from mbpack.rules.lookup import second_version, uses_megatron_fsdp
 
 MEGATRON, DDP, TORCH = "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp", "dist.use_torch_fsdp2"
 MAPPING = "dist.use_tp_pp_dp_mapping"
 REGISTER, BUFFERS = "ddp.fsdp_manual_registration", "ddp.nccl_ub"
+EXPERT_STRATEGY = "ddp.expert_data_parallel_sharding_strategy"
 STRATEGY, HASHES = "ddp.data_parallel_sharding_strategy", "train.check_weight_hash_across_dp_replicas_interval"
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 
@@ -64,6 +65,8 @@ class Limits(RejectingRule):
             return
         if run.flag(TORCH):
             yield from self._torch(run)
+        if second_version(run):
+            return  # a contract of its own: fsdp/per-token
         if run.flag(MAPPING):
             yield self._refuse(run, MAPPING, "use_tp_pp_dp_mapping does not work with Megatron-FSDP", place="mapping")
         if run.release < R05:
@@ -75,8 +78,9 @@ class Limits(RejectingRule):
                 "fsdp_manual_registration needs nccl_ub: true",
                 why="It registers NCCL's user buffers, which are off.",
                 related=(BUFFERS,),
+                place="registration",
             )
-        if run.is_set(HASHES) and run.value(STRATEGY) == "optim_grads_params":
+        if run.is_set(HASHES) and "optim_grads_params" in (run.value(STRATEGY), run.value(EXPERT_STRATEGY)):
             yield self._refuse(
                 run,
                 HASHES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
-from mbpack.facts.releases import NIGHTLY, R05, R06
+from mbpack.facts.releases import NIGHTLY, R05, R06, R07
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
 FORMAT, LOAD, STEP = "checkpoint.ckpt_format", "checkpoint.load", "checkpoint.ckpt_step"
@@ -23,7 +23,8 @@ class Loading(RejectingRule):
     """What is asked of a checkpoint must fit together.
 
     A step needs a folder to load from. The main parameters come from the checkpoint's weights or from its optimizer
-    state, so only one may be asked for. A fully reshardable optimizer state has no memory-efficient form.
+    state, so only one may be asked for. A fully reshardable optimizer state has no memory-efficient form up to 0.6; from 0.7 on
+    that form needs Gloo process groups.
 
     ## Bad
     ```yaml
@@ -73,15 +74,18 @@ class Loading(RejectingRule):
                 related=(LOAD,),
                 fix=Fix("checkpoint.load: the folder of the checkpoints, or ckpt_step: null", set_to(run, (STEP, None))),
             )
-        if run.flag(RESHARD) and run.flag(FRUGAL):
+        if run.flag(RESHARD) and run.flag(FRUGAL) and (run.release < R07 or not run.flag(GLOO)):
+            late = run.release >= R07
             yield self.finding(
                 run,
                 REJECTED,
                 FRUGAL,
-                "a fully reshardable optimizer state has no memory-efficient form here",
-                related=(RESHARD,),
+                "the memory-efficient form of a fully reshardable optimizer state needs Gloo groups"
+                if late
+                else "a fully reshardable optimizer state has no memory-efficient form here",
+                related=(RESHARD, GLOO) if late else (RESHARD,),
                 fix=Fix("distrib_optim_fully_reshardable_mem_efficient: false", set_to(run, (FRUGAL, False)), safe=True),
-                station=f"{self.slug}@reshardable",
+                station=f"{self.slug}@{'gloo' if late else 'reshardable'}",
             )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from mbpack.config.run import Run
 from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
+from mbpack.rules.lookup import second_version
 
 FSDP_KEYS = ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp")
 
@@ -46,6 +47,8 @@ class FsdpCheckpoint(RejectingRule):
         if not (run.is_set("checkpoint.save") or run.is_set("checkpoint.load")):
             return
         form, fsdp = run.value(key), uses_fsdp(run)
+        if fsdp and second_version(run):
+            return  # it refuses to save and to load: fsdp/per-token
         if fsdp and form != "fsdp_dtensor":
             yield self.finding(
                 run,
