@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mbpack.config.document import Item
+from mbpack.config.layering import is_below
 from mbpack.config.settings import Layer, Origin, Setting, Settings
 from mbpack.facts.keys import KEYWORD_ALIASES, SPECS, SPECS_CLASS, parts_in
 from mbpack.facts.schema import Field
@@ -53,6 +54,8 @@ def _unknown_keys(settings: Settings) -> Iterator[UnknownKey]:
 def _in_section(settings: Settings, layer: Layer, section: str, item: Item) -> Iterator[UnknownKey]:
     schema = settings.schema
     cls = settings.class_at(section)
+    if cls is None and (is_below(layer.document.made, (section,)) or is_below(layer.document.opaque, (section,))):
+        return  # of a class of the program's own
     if cls is None and "_target_" not in item.value:
         known = {"model": schema.any_model_fields, "dataset": schema.any_dataset_fields}.get(section)
         if known is not None and not settings.complete:

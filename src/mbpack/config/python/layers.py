@@ -179,6 +179,10 @@ class _Emitter:
         children: dict[str, Item] = {}
         target = self._target(record) if record.kind == "object" else None
         home = self._home(record)
+        if inside and target is None and record.kind != "dict" and home != (self.config, path):
+            written = self._fields(record, path, True)
+            if not written:
+                return self._item(UNKNOWN, cell.place)
         if inside:
             if target is not None:
                 self.out.made.add(path)
@@ -192,7 +196,7 @@ class _Emitter:
         if record.opaque and (inside or self.low == 0):
             self.out.opaque[path] = record.opaque
         children.update(self._fields(record, path, inside))
-        if not children and not inside and path not in self.out.opaque:
+        if not children and not inside:
             return None
         span, key = self.source.place(cell.place)
         if not inside and children:

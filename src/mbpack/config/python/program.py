@@ -17,6 +17,7 @@ from msgspec import Struct
 from mbpack.config.python.machine import MAX_STEPS, Base, Condition, Ended, OutOfSteps, Shown
 from mbpack.config.python.upstream import Upstream
 from mbpack.config.python.values import NONE, Class, Function, Known, Record, Ref, Symbol, Unknown, Value
+from mbpack.facts.sections import SECTION_NAMES
 
 #: Characters of a program that are read at most.
 MAX_SOURCE: Final = 1 << 20
@@ -237,7 +238,9 @@ class Reader(Upstream):
         for given in self.given:
             record = self.record(given)
             if record is not None and not any(shown.config == given.id for shown in self.shown):
-                if any(self._sets(cell.value) for cell in record.fields.values()):
+                written = [name for name, cell in record.fields.items() if self._sets(cell.value)]
+                known = sum(name in SECTION_NAMES for name in written)
+                if known and 2 * known > len(written):  # else it is another program's configuration
                     self.show(node.name, given, node, False)
 
     def _sets(self, value: Value) -> bool:

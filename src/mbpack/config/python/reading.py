@@ -125,8 +125,8 @@ class _Reader:
             for key, made in others.items():
                 if (*key, made.recipe) not in done:
                     done.add((*key, made.recipe))
-                    variant = self._variant(world, made)
-                    yield self._put(made, (variant, variant), world.label, inferred)
+                    nothing = Variant("", (self._unknown("it is made under a condition", made.line),))
+                    yield self._put(made, (nothing, self._variant(world, made)), world.label, inferred)
 
     def _made(self, world: World) -> dict[tuple[str, int], Configuration]:
         return {(shown.how, shown.line): configuration(shown, self.source, self.schema) for shown in world.shown()}
