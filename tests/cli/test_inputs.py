@@ -172,7 +172,7 @@ def test_a_missing_file_does_not_hide_the_others(doctor: Call, folder: Path) -> 
         ([], "name a file, a directory or a launch script, or a recipe with --recipe NAME"),
         (["train.micro_batch_size"], "an override is written KEY=VALUE"),
         (["no/such.yaml"], "no/such.yaml: no such file or directory"),
-        (["empty"], "no run_config.yaml and no YAML file in this directory"),
+        (["empty"], "no run_config.yaml, no YAML file, launch script or program of Megatron-Bridge in this directory"),
         (["a\0b"], "cannot be read"),
         (["--bridge", "9.9", "a.yaml"], "9.9 is not known"),
         (["--bridge", "x", "a.yaml"], "--bridge"),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from mbpack.cli.inputs import InputError, Inputs, split_arguments
+from mbpack.cli.inputs import InputError, Inputs, is_program, is_script, split_arguments
 from mbpack.cli.output import emit
 from mbpack.cli.project import project_settings
 from mbpack.cli.session import Options, Report, Unit, reports, tell_left_out, warn
@@ -128,7 +128,8 @@ def _finish(
             warn(report.problem)
         if report.failed_rules:
             warn(f"{report.path or 'configuration'}: rule {', '.join(report.failed_rules)} failed: a defect of mbpack; report it")
-    tell_left_out([report.path or "" for report in found if report.skipped], options.skip_foreign)
+    left_out = [report.path or "" for report in found if report.skipped]
+    tell_left_out([path for path in left_out if not (is_script(path) or is_program(path))], options.skip_foreign)
     shown = [report for report in found if report.fragment is not None]
     text = _statistics(shown) if statistics and options.output_format == "text" else _render(shown, options)
     try:

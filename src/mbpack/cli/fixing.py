@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from mbpack.cli.inputs import InputError
+from mbpack.cli.inputs import InputError, NothingHere
 from mbpack.cli.session import Options, Unit, is_foreign, requests, tell_left_out, warn
 from mbpack.config.context import ContextError
 from mbpack.config.document import Document
@@ -39,6 +39,10 @@ def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool,
                 code = max(code, _finish(request, mended, diff, backup, quiet=len(units) > 1))
                 files += mended.changed
                 fixes += len(mended.done)
+        except NothingHere as error:
+            if not unit.found:
+                warn(str(error))
+                code = max(code, 2)
         except (InputError, ContextError) as error:
             warn(str(error))
             code = max(code, 2)

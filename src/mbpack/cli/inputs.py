@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import os
 import re
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*[ \t]*=|~[A-Za-z_][\w.]*$")
 _YAML = (".yaml", ".yml")
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+#: What a program and a launch script say somewhere when they are about Megatron-Bridge.
+_PROGRAM_MARKS = (b"megatron.bridge",)
+_SCRIPT_MARKS = (b"megatron", b"Megatron", b"run_recipe", b"run_script.py", b"setup_experiment.py")
+#: Folders that hold other people's programs.
+_NOT_ENTERED = frozenset({"site-packages", "node_modules", "__pycache__", "venv"})
 #: Names under which a checkpoint keeps its configuration, best first.
 RUN_CONFIGS = ("run_config.yaml", "run_config.yml")
 
@@ -31,6 +37,10 @@ _USUAL = 1 << 16
 
 class InputError(Exception):
     """An input that cannot be used; the message is one line: what, where, how to mend it."""
+
+
+class NothingHere(InputError):
+    """A script or program without a configuration: an error where it was named, nothing where it was met in a directory."""
 
 
 class Inputs(Struct):
@@ -76,7 +86,7 @@ def _expand(argument: str) -> Iterator[tuple[str, bool]]:
 
 
 def _directory(path: Path) -> Iterator[tuple[str, bool]]:
-    """The configuration of a checkpoint directory, else every YAML file below the directory."""
+    """The configuration of a checkpoint directory, else every YAML file, launch script and training program below it."""
     for name in RUN_CONFIGS:
         if (path / name).is_file():
             yield str(path / name), False
@@ -86,11 +96,30 @@ def _directory(path: Path) -> Iterator[tuple[str, bool]]:
         yield str(saved[-1]), False
         return
     found = sorted(str(name) for suffix in _YAML for name in path.rglob(f"*{suffix}") if name.is_file())
+    found += sorted(_others(path))
     if not found and not os.access(path, os.R_OK | os.X_OK):
         raise InputError(f"{path}: cannot be read: Permission denied")
     if not found:
-        raise InputError(f"{path}: no run_config.yaml and no YAML file in this directory")
+        raise InputError(
+            f"{path}: no run_config.yaml, no YAML file, launch script or program of Megatron-Bridge in this directory"
+        )
     yield from ((name, True) for name in found)
+
+
+def _others(path: Path) -> Iterator[str]:
+    """Launch scripts and programs below a directory, as far as their text speaks of Megatron-Bridge at all."""
+    for suffix, marks in ((".py", _PROGRAM_MARKS), *((suffix, _SCRIPT_MARKS) for suffix in _SCRIPTS)):
+        for name in path.rglob(f"*{suffix}"):
+            parts = name.relative_to(path).parts
+            if any(part in _NOT_ENTERED or part.startswith(".") for part in parts[:-1]) or not name.is_file():
+                continue
+            try:
+                with open(name, "rb") as stream:
+                    data = stream.read(_ENOUGH)
+            except OSError:
+                continue
+            if any(mark in data for mark in marks):
+                yield str(name)
 
 
 def is_script(path: str) -> bool:
@@ -123,7 +152,10 @@ def read(path: str) -> Document:
         raise InputError(f"{path}: no such file or directory{_hint(path)}") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if is_script(path) or is_program(path):
+    if is_program(path):
+        bom = data.startswith(codecs.BOM_UTF8)
+        return Document(path, data[3 * bom :].decode("utf-8", "surrogateescape"), bom=bom)
+    if is_script(path):
         return Document(path, data.decode("utf-8", "replace"))
     return parse(data, path)
 

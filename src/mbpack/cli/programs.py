@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from mbpack.cli.inputs import InputError, read
+from mbpack.cli.inputs import InputError, NothingHere, read
 from mbpack.config.document import Document
 from mbpack.config.python import PythonError, read_program
 from mbpack.engine.doctor import Request
@@ -35,8 +35,10 @@ def of_program(path: str, request: Request, read_yaml: Read) -> Iterator[Request
     except PythonError as error:
         raise InputError(f"{path}:{error.line}:{error.column}: {error}") from None
     if not made:
-        raise InputError(_nothing(path, program.text, notes))
+        raise NothingHere(_nothing(path, program.text, notes))
     for configuration in made:
+        for document in (document for variant in configuration.variants for document in variant.documents):
+            document.bom = program.bom if document.language == "python" else document.bom
         yield replace(
             request,
             documents=configuration.variants[1].documents,

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mbpack.cli.inputs import InputError, is_program, is_script, read
+from mbpack.cli.inputs import InputError, NothingHere, is_program, is_script, read
 from mbpack.config.context import ContextError, Given
 from mbpack.config.document import Document
 from mbpack.config.evidence import NOTHING, Evidence
@@ -102,6 +102,8 @@ def _report(unit: Unit, options: Options) -> list[Report]:
     path = unit.paths[0] if unit.paths else None
     try:
         wanted = list(requests(unit, options))
+    except NothingHere as error:
+        return [Report(path, skipped=True) if unit.found else Report(path, problem=str(error))]
     except (InputError, ContextError) as error:
         return [Report(path, problem=str(error))]
     found = []
@@ -170,7 +172,7 @@ def _launches(path: str, request: Request) -> Iterator[Request]:
     except ScriptError as error:
         raise InputError(str(error)) from None
     if not launches:
-        raise InputError(f"{path}: no launch command of Megatron-Bridge found in this script")
+        raise NothingHere(f"{path}: no launch command of Megatron-Bridge found in this script")
     for launch in launches:
         files = [word.text for word in launch.config_files if word.known]
         base = os.path.dirname(path)

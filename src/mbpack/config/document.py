@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import yaml
@@ -50,6 +50,7 @@ class Document(Struct):
     made      of a program: paths of objects that it makes anew, so that nothing of what lies below is left there.
     opaque    of a program: paths with the reason why what is not written below them is not known.
     strings   of a program: where its strings stand, so that nothing in them is taken for a comment.
+    shared    of a program: where values start that several keys take; `reread` makes the document of a changed text.
     """
 
     path: str | None
@@ -64,6 +65,8 @@ class Document(Struct):
     made: frozenset[tuple[str, ...]] = frozenset()
     opaque: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     strings: list[Span] | None = None
+    shared: frozenset[int] = frozenset()
+    reread: Callable[[str], Document | None] | None = None
 
     @property
     def newline(self) -> str:

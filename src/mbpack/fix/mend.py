@@ -66,6 +66,9 @@ def mend(request: Request, unsafe: bool = False) -> Mended:
     Raises:
         ContextError: a flag cannot be used: an unknown release or recipe.
     """
+    if request.variants:  # a program: what is certain is mended
+        certain = request.variants[0]
+        request = replace(request, documents=certain.documents, overrides=(*certain.overrides, *request.overrides), variants=())
     start = _start(request)
     before = judge(_request(request, start))
     return _Mender(request, before, unsafe).run(start)

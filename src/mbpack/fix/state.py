@@ -50,6 +50,8 @@ def apply(state: State, edit: Edit) -> State:
             raise CannotEdit(f"{edit.key} stands in {where}, which other files may build on; change it there by hand")
         layer = _layer(state.documents, path, own=True)
     document = state.documents[layer]
+    if document.language == "python":
+        return _in_program(state, edit, path, layer)
     if edit.op == "set":
         edited = set_key(_without_duplicates(document, path), path, edit.value)
     elif edit.op == "delete":
@@ -57,6 +59,18 @@ def apply(state: State, edit: Edit) -> State:
     else:
         edited = rename_key(document, path, tuple((edit.to or "").split(".")))
     return replace(state, documents=(*state.documents[:layer], edited.document, *state.documents[layer + 1 :]))
+
+
+def _in_program(state: State, edit: Edit, path: tuple[str, ...], layer: int) -> State:
+    from mbpack.config.python.edits import set_literal
+
+    document = state.documents[layer]
+    if edit.op != "set":
+        raise CannotEdit(f"{edit.key} is set in a program: change the line by hand")
+    if sum(other.path == document.path and other.language == "python" for other in state.documents) > 1:
+        raise CannotEdit("a file is merged in between; change the program by hand")
+    edited = set_literal(document, path, edit.value)
+    return replace(state, documents=(*state.documents[:layer], edited, *state.documents[layer + 1 :]))
 
 
 def _without_duplicates(document: Document, path: tuple[str, ...]) -> Document:

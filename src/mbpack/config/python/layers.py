@@ -56,7 +56,7 @@ class Source:
 
     def __init__(self, text: str, path: str | None, tree: ast.Module) -> None:
         self.text, self.path = text, path
-        self.lines = text.splitlines(keepends=True) if "\f" not in text else re.split(r"(?<=\n)", text)
+        self.lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)  # what Python takes for the end of a line
         self.starts = [0]
         for line in self.lines:
             self.starts.append(self.starts[-1] + len(line))

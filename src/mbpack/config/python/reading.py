@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from mbpack.config.context import Given, directives_of
-from mbpack.config.document import Document, Item, Span
+from mbpack.config.document import Document, Item, Span, walk
 from mbpack.config.overrides import Override, OverrideProblem, parse_overrides
 from mbpack.config.python.base import Facts
 from mbpack.config.python.layers import Configuration, Merged, Source, configuration
@@ -64,11 +65,30 @@ def read_program(text: str, path: str | None, bridge: str | None, load: Load) ->
     version = parse_version(bridge or told.bridge or "") if bridge or told.bridge else version_of(release)
     if any(world.machine.asked_base for world in program.worlds):
         program = follow(text, path, Facts(version), tree)
-    reader = _Reader(program, source, schema(release.name), release, load)
+    known = schema(release.name)
+
+    def reread(text: str) -> list[Made]:
+        return read_program(text, path, version.text, load)[0]
+
+    reader = _Reader(program, source, known, load, reread)
     inferred = None
     if not (bridge or told.bridge) and first and _told_by_keys(first)[0] is not release:
         inferred = release.name
-    return list(reader.configurations(inferred)), program.notes
+    made = list(reader.configurations(inferred))
+    _mark_shared(made)
+    return made, program.notes
+
+
+def _mark_shared(made: Sequence[Made]) -> None:
+    """Tell every document which of its values other keys or configurations take as well."""
+    counts: Counter[int] = Counter()
+    documents = [document for entry in made for document in entry.variants[0].documents if document.language == "python"]
+    for document in documents:
+        if document.root is not None:
+            counts.update(item.span.start for _, item in walk(document.root) if not isinstance(item.value, dict))
+    shared = frozenset(start for start, number in counts.items() if number > 1)
+    for document in documents:
+        document.shared = shared
 
 
 def _distinct(program: Program) -> list[Shown]:
@@ -104,8 +124,8 @@ def _release(named: str | None, configurations: Sequence[Configuration]) -> Rele
 class _Reader:
     """Puts the worlds of a program together, configuration by configuration."""
 
-    def __init__(self, program: Program, source: Source, known: Schema, release: Release, load: Load) -> None:
-        self.program, self.source, self.schema, self.release, self.load = program, source, known, release, load
+    def __init__(self, program: Program, source: Source, known: Schema, load: Load, reread: Callable[[str], list[Made]]) -> None:
+        self.program, self.source, self.schema, self.load, self.reread = program, source, known, load, reread
 
     def configurations(self, inferred: str | None) -> Iterator[Made]:
         """The configurations of the usual world, then those that only other worlds make."""
@@ -120,6 +140,7 @@ class _Reader:
                 if other is not None and other.recipe == made.recipe:
                     variants.append(self._variant(world, other))
             done.add((*key, made.recipe))
+            self._let_reread(variants[0], key)
             yield self._put(made, tuple(variants), "", inferred)
         for world, others in found[2:]:
             for key, made in others.items():
@@ -127,6 +148,19 @@ class _Reader:
                     done.add((*key, made.recipe))
                     nothing = Variant("", (self._unknown("it is made under a condition", made.line),))
                     yield self._put(made, (nothing, self._variant(world, made)), world.label, inferred)
+
+    def _let_reread(self, variant: Variant, key: tuple[str, int]) -> None:
+        """What is certain can be edited: the same document is found again in a changed text."""
+        for index, document in enumerate(variant.documents):
+            if document.language == "python":
+                document.reread = lambda text, index=index: self._again(text, key, index)
+
+    def _again(self, text: str, key: tuple[str, int], index: int) -> Document | None:
+        for made in self.reread(text):
+            documents = made.variants[0].documents
+            if (made.name, made.line) == key and not made.label and index < len(documents):
+                return documents[index]
+        return None
 
     def _made(self, world: World) -> dict[tuple[str, int], Configuration]:
         return {(shown.how, shown.line): configuration(shown, self.source, self.schema) for shown in world.shown()}

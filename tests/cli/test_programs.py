@@ -1,0 +1,147 @@
+"""Python programs as inputs of the doctor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Any
+TRAIN = """\
+# -*- coding: utf-8 -*-
+from megatron.bridge.recipes.llama import llama3_8b_sft_config
+from megatron.bridge.training.finetune import finetune
+from megatron.bridge.training.gpt_step import forward_step
+
+# mbpack: bridge=0.6 gpus=8
+SEQ = 4096
+
+
+def main():
+    cfg = llama3_8b_sft_config()
+    cfg.model.seq_length = SEQ  # größer ist langsamer
+    cfg.dataset.seq_length = 4096
+    cfg.train.micro_batch_size = 2
+    cfg.train.global_batch_size = 128
+    finetune(cfg, forward_step)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_program_is_judged_at_its_lines(doctor: Call, folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    answer = doctor("train.py")
+    (entry,) = answer.data["files"]
+    assert (answer.code, entry["path"], entry["verdict"]) == (1, "train.py", "rejected")
+    context = entry["context"]
+    assert (context["bridge"], context["recipe"], context["gpus"]) == ("0.6", "llama3_8b_sft_config", 8)
+    assert context["launcher"] == "script"
+    (found,) = [finding for finding in entry["findings"] if finding["code"] == "BAT101"]
+    assert (found["line"], found["column"], found["end_column"], found["fires_first"]) == (14, 34, 35, True)
+    assert "cfg.train.micro_batch_size = 1" in found["fix"]["title"]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_literals_are_mended_in_place(mbpack: Call, folder: Path, newline: str, mark: str) -> None:
+    source = (mark + TRAIN.replace("\n", newline)).encode()
+    (folder / "train.py").write_bytes(source)
+    assert mbpack("doctor", "train.py", "--fix").code == 0
+    wanted = source.replace(b"micro_batch_size = 2", b"micro_batch_size = 1")
+    assert (folder / "train.py").read_bytes() == wanted
+    assert mbpack("doctor", "train.py", "--fix").code == 0
+    assert (folder / "train.py").read_bytes() == wanted
+
+
+def test_what_is_no_literal_is_left_to_its_author(mbpack: Call, folder: Path) -> None:
+    source = TRAIN.replace("micro_batch_size = 2", "micro_batch_size = SEQ // 2048")
+    (folder / "train.py").write_text(source)
+    answer = mbpack("doctor", "train.py", "--fix")
+    assert answer.code == 1
+    assert (folder / "train.py").read_text() == source
+    assert "by hand" in answer.out + answer.err
+
+
+def test_one_value_for_two_keys_is_left_to_its_author(mbpack: Call, folder: Path) -> None:
+    source = TRAIN.replace("cfg.train.micro_batch_size = 2", "cfg.train.micro_batch_size = cfg.train.eval_iters = 2")
+    (folder / "train.py").write_text(source)
+    assert mbpack("doctor", "train.py", "--fix").code == 1
+    assert (folder / "train.py").read_text() == source
+
+
+def test_a_folder_is_searched_for_programs_and_scripts(doctor: Call, folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "tools.py").write_text("import megatron.bridge\n\n\ndef f(x):\n    return x\n")
+    (folder / "other.py").write_text("print('nothing of ours')\n")
+    (folder / "site-packages").mkdir()
+    (folder / "site-packages" / "copy.py").write_text(TRAIN)
+    (folder / "run.sh").write_text("torchrun run_recipe.py --recipe llama3_8b_sft_config train.micro_batch_size=2\n")
+    (folder / "notes.sh").write_text("echo megatron\n")
+    answer = doctor(".")
+    assert [entry["path"] for entry in answer.data["files"]] == ["run.sh", "train.py"]
+    assert answer.err == ""
+
+
+def test_defaults_are_no_certainty(doctor: Call, folder: Path) -> None:
+    source = TRAIN.replace("def main():\n", "def main(mbs=int(__import__('os').environ.get('MBS', 2))):\n")
+    source = TRAIN.replace("micro_batch_size = 2", "micro_batch_size = int(os.environ.get('MBS', '2'))").replace(
+        "\nSEQ", "\nimport os\nSEQ"
+    )
+    (folder / "train.py").write_text(source)
+    answer = doctor("train.py")
+    (found,) = [finding for finding in answer.data["files"][0]["findings"] if finding["code"] == "BAT101"]
+    assert (found["severity"], found["consequence"]) == ("warning", "crash")
+    assert "with the default $MBS '2'" in found["message"]
+    assert (answer.code, answer.data["files"][0]["verdict"]) == (0, "unknown")
+
+
+def test_a_file_that_is_merged_in_is_a_layer(doctor: Call, folder: Path) -> None:
+    (folder / "packing.yaml").write_text("train: {micro_batch_size: 2}\n")
+    (folder / "train.py").write_text(
+        "from megatron.bridge.recipes.llama import llama3_8b_sft_config as recipe\n"
+        "from megatron.bridge.training.finetune import finetune\n"
+        "from megatron.bridge.training.utils.omegaconf_utils import process_config_with_overrides\n"
+        "from megatron.bridge.training.gpt_step import forward_step\n\n"
+        "finetune(process_config_with_overrides(recipe(), 'packing.yaml'), forward_step)\n"
+    )
+    answer = doctor("train.py", "--gpus", "8")
+    (found,) = [finding for finding in answer.data["files"][0]["findings"] if finding["code"] == "BAT101"]
+    assert (found["path"], found["line"]) == ("packing.yaml", 1)
+    assert found["severity"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("print(1)\n", "does not import megatron.bridge"),
+        ("def f(:\n", "train.py:1:"),
+        (
+            "from megatron.bridge.training.finetune import finetune\nfinetune(load(), None)\n",
+            "cannot be read without running it"[:12],
+        ),
+    ],
+)
+def test_what_is_no_configuration_is_said_in_one_line(mbpack: Call, folder: Path, source: str, words: str) -> None:
+    (folder / "train.py").write_text(source)
+    answer = mbpack("doctor", "train.py")
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert words in answer.err or "that can be read without running it" in answer.err
+
+
+def test_the_same_program_as_json_and_text(mbpack: Call, folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    text = mbpack("doctor", "train.py").out
+    assert "14 |     cfg.train.micro_batch_size = 2" in text
+    data = json.loads(mbpack("doctor", "train.py", "--format", "sarif").out)
+    regions = [
+        result["locations"][0]["physicalLocation"]["region"]["startLine"]
+        for result in data["runs"][0]["results"]
+        if result["ruleId"] == "BAT101"
+    ]
+    assert regions == [14]
