@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import importlib
+import inspect
 import pkgutil
 import sys
 import typing
@@ -13,7 +14,7 @@ from typing import Any
 
 import reflect
 
-ORDER = ("model", "section", "dataset", "nested", "peft")  # of the lines in the data file
+ORDER = ("model", "section", "dataset", "nested", "peft", "base")  # of the lines in the data file
 
 
 def import_everything(package: str) -> dict[str, str]:
@@ -158,6 +159,11 @@ def _kinds(container: type, instances: dict[type, Any]) -> dict[type, str]:
                 if is_configuration(child) and child not in kinds and not child.__module__.startswith("megatron.core."):
                     kinds[child] = "nested"
                     pending.append(child)
+    for cls in list(kinds):  # what they derive from: a file may name that instead
+        for base in cls.__mro__[1:]:
+            ours = base.__module__.startswith(("megatron.bridge.", "megatron.core.", "megatron.training."))
+            if ours and is_configuration(base) and base not in kinds and not inspect.isabstract(base):
+                kinds[base] = "base"
     return kinds
 
 

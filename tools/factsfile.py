@@ -111,3 +111,22 @@ def write_recipes(path: Path, dump: Mapping[str, Any]) -> None:
         flat = [part for p, value in changed.items() for part in (index[p], value)]
         lines.append(f"{name}\t{compact([parent, [index[p] for p in gone], flat])}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_names(path: Path, dump: Mapping[str, Any]) -> None:
+    """Write `names-<release>.tsv`. `dump` has release, packages and what `names.collect` gives.
+
+    A dataclass that a module imports is written with its import path only where the name alone does not tell which it is.
+    """
+    rows = [("mbpack-names 1", compact({"release": dump["release"], "packages": dump["packages"]}))]
+    for group in ("allow", "torch"):
+        rows += [(f".{group}.{kind}", " ".join(found)) for kind, found in dump[group].items()]
+    rows += [(f".{key}", " ".join(dump[key])) for key in ("other", "missing")]
+    defined = Counter(n for held in dump["modules"].values() for kind in ("classes", "enums") for n in held[kind])
+    for name, held in dump["modules"].items():
+        columns = [
+            " ".join(f"{n}:{word}" if word else n for n, word in held[kind].items()) for kind in ("classes", "functions", "enums")
+        ]
+        aliases = (n if defined[n] == 1 and home.endswith(f".{n}") else f"{n}:{home}" for n, home in held["aliases"].items())
+        rows.append((name, *columns, " ".join(aliases)))  # type: ignore[arg-type]
+    path.write_text("".join("\t".join(row).rstrip("\t") + "\n" for row in rows), encoding="utf-8")

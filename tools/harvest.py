@@ -5,7 +5,7 @@ usage: python tools/harvest.py RELEASE [--data DIR] [--dump FILE] [--gpu H100]
 
 RELEASE ("0.6", or a patch release) must be set up by `python -m tests.conformance.real setup DIR RELEASE`; this script
 starts itself again inside that environment. There it reads the classes by reflection, calls every recipe function, and
-writes `schema-<release>.tsv` and `recipes-<release>.tsv`, with the package versions stamped in.
+writes `schema-<release>.tsv`, `recipes-<release>.tsv` and `names-<release>.tsv`, with the package versions stamped in.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def main() -> None:
     if arguments.inside is None:
         enter(arguments.release)
     import factsfile
+    import names
     import standins
 
     if not hasattr(typing, "override"):  # the packages ask for Python 3.12; this is all they need of it
@@ -107,6 +108,9 @@ def main() -> None:
     target = arguments.data / f"schema-{release}.tsv"
     factsfile.write_schema(target, {**schema, **factsfile.kept(target)})
     factsfile.write_recipes(arguments.data / f"recipes-{release}.tsv", recipes)
+    with contextlib.redirect_stdout(io.StringIO()):
+        held = names.collect()
+    factsfile.write_names(arguments.data / f"names-{release}.tsv", {**held, "release": release, "packages": schema["packages"]})
     print(f"{release} ({schema['packages']}): {len(schema['classes'])} classes, {len(recipes['recipes'])} recipes")
 
 

@@ -233,7 +233,7 @@ def test_two_classes_of_one_name_are_told_apart() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_one_class_costs_a_few_lines(name: str) -> None:
     """Reading a class parses its own line and those it builds on, not the file."""
-    assert os.path.getsize(os.path.join(facts.DATA, f"schema-{'0.7' if name == 'nightly' else name}.tsv")) < 260_000
+    assert os.path.getsize(os.path.join(facts.DATA, f"schema-{'0.7' if name == 'nightly' else name}.tsv")) < 280_000
     known = facts.Schema(name)
     known.fields("GPTSFTDatasetConfig" if name in ("0.6", "0.7", "nightly") else "FinetuningDatasetConfig")
     known.fields("TrainingConfig")

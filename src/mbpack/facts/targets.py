@@ -1,11 +1,13 @@
 """Which ``_target_`` paths a release instantiates.
 
 Source: `utils/instantiate_utils.py` of each release. 0.3 instantiates anything importable; 0.4.2 introduced an allowlist
-of prefixes, 0.5 extended it and added a list of targets that are refused in spite of it.
+of prefixes, 0.5 extended it and added a list of targets that are refused in spite of it. The lists are harvested with the names
+of the release (`tools/names.py`); what stands here is for a release whose names were not.
 """
 
 from __future__ import annotations
 
+from mbpack.facts.names import names
 from mbpack.facts.releases import R03, R05, Release
 
 _PREFIXES = ("megatron.", "torch.", "nvidia.", "transformers.", "numpy.", "nemo.")
@@ -20,10 +22,15 @@ _PRIVATE_ALLOWED = frozenset({"torch._C._nn.gelu"})
 CALLABLE_FIELDS = frozenset({"collate_impl", "process_example_fn", "preprocess_fn", "hf_filter_lambda"})
 
 
-def is_blocked(release: Release, target: str) -> bool:
-    """Whether a release refuses to instantiate a target, for its path alone."""
+def is_blocked(release: Release, target: str, callable_field: bool = False) -> bool:
+    """Whether a release refuses to instantiate a target, for its path alone or in a field whose value is code."""
     if release <= R03:
         return False
+    if callable_field:
+        return release >= R05
+    allowed = names(release.name).allows(target)
+    if allowed is not None:
+        return not allowed
     if release < R05:
         return not target.startswith(_PREFIXES)
     if target in _LATER_EXACT:
