@@ -105,3 +105,15 @@ class Setting(NamedTuple):
     def absent(self) -> bool:
         """Whether the owning class has no such field."""
         return self.value is ABSENT
+
+
+def object_of(item: Item) -> Object:
+    """A mapping as the object it describes."""
+    children = item.value
+    target, call, args = children.get("_target_"), children.get("_call_"), children.get("_args_")
+    return Object(
+        target.value if target is not None and isinstance(target.value, str) else None,
+        item,
+        call is None or call.value is not False,
+        tuple(child.value for child in args.value) if args is not None and isinstance(args.value, list) else (),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from mbpack.config.answers import Layer, twin
 from mbpack.config.document import MISSING, Item
@@ -17,7 +17,7 @@ class ObjectClasses:
     """The classes of one configuration's objects.
 
     ``layers`` from the top; ``gone`` the paths that the layers take out of the recipe's tree; ``specs`` the path of the packing
-    specs.
+    specs; ``fails`` says whether a mapping with a ``_target_`` certainly does not become an object.
     """
 
     def __init__(
@@ -28,9 +28,10 @@ class ObjectClasses:
         recipe: Recipe | None,
         complete: bool,
         specs: tuple[str, ...],
+        fails: Callable[[tuple[str, ...], Item], bool],
     ) -> None:
         self.layers, self.gone, self.schema, self.recipe, self.complete = layers, gone, schema, recipe, complete
-        self.specs = specs
+        self.specs, self.fails = specs, fails
         self.made = frozenset(path for layer in layers for path in layer.document.made)
         self._found: dict[tuple[str, ...], str | None] = {}
 
@@ -65,7 +66,7 @@ class ObjectClasses:
             target = item.value.get("_target_")
             if target is not None and isinstance(target.value, str):
                 cls = self.schema.class_of(target.value)
-                if cls is not None and self._constructible(parts, cls):
+                if cls is not None and self._constructible(parts, cls) and (self.complete or not self.fails(parts, item)):
                     return cls
                 if self.complete:
                     return None
@@ -129,7 +130,8 @@ class ObjectClasses:
             target = walk(layer.root, (*section, "_target_"))
             if target is not None and isinstance(target.value, str):
                 cls = self.schema.class_of(target.value)
-                return cls is not None and self.at(section) == cls and self._constructible(section, cls)
+                made = cls is not None and self._constructible(section, cls)
+                return made and self.at(section) == cls and not self.fails(section, walk(layer.root, section) or target)
         return False
 
 

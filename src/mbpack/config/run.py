@@ -186,6 +186,8 @@ class Run(Reading):
         cls = self.settings.class_at("dataset")
         if cls is not None:
             return dataset_kind(cls)
+        if self.complete and section is not None and isinstance(section.value, Object) and section.value.target is None:
+            return DatasetKind.NONE  # a plain dictionary
         if self.settings.target_at("dataset") is not None:
             return DatasetKind.OTHER
         if not self.settings.base_known:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind, twin
+from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind, object_of, twin
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.layering import are_positions, is_below, is_gone, settle, stop_where_opaque
 from mbpack.config.object_classes import ObjectClasses, walk
@@ -28,6 +28,7 @@ from mbpack.facts.schema import NO_DEFAULT, Opaque, Schema
 
 if TYPE_CHECKING:
     from mbpack.config.interpolation import Resolved
+    from mbpack.config.loading import Loading
 
 __all__ = ["ABSENT", "Layer", "Object", "Origin", "Setting", "Settings", "Unknown", "WrongKind", "walk"]
 
@@ -62,7 +63,7 @@ class Settings:
         self.base_known = complete or recipe is not None or () in self.made
         self._paths = paths(version.release)
         self._answers: dict[str, Setting | Unknown] = {}
-        self.classes = ObjectClasses(self.layers, self.gone, schema, recipe, complete, self._paths[SPECS])
+        self.classes = ObjectClasses(self.layers, self.gone, schema, recipe, complete, self._paths[SPECS], self._fails)
         #: What others worked out once from these settings.
         self.memo: dict[str, Any] = {}
 
@@ -156,7 +157,10 @@ class Settings:
         return self.classes.at(self._paths[section])
 
     def target_at(self, section: str) -> Setting | None:
-        """The ``_target_`` the user wrote for an object, if any; one that a higher layer covers with a leaf counts no more."""
+        """The ``_target_`` the user wrote for an object, if any; one that a higher layer covers with a leaf counts no more.
+
+        Neither does one over a recipe that is certainly not made: its mapping is then applied like a plain one.
+        """
         for layer in self.layers:
             item: Item | None = layer.root
             for part in (*self._paths[section], "_target_"):
@@ -167,6 +171,10 @@ class Settings:
                 item = item.value.get(part)
             else:
                 if item is not None and isinstance(item.value, str):
+                    parts = self._paths[section]
+                    holder = walk(layer.root, parts)
+                    if not self.complete and holder is not None and self.loading.is_lost(".".join(parts), holder):
+                        return None
                     return self._setting(f"{section}._target_", item, layer)
         return None
 
@@ -270,7 +278,7 @@ class Settings:
         if value.__class__ is dict:
             if layer.origin is Origin.OVERRIDE and are_positions(value) and self._is_list_below(written):
                 raise Unknown(written, (), "arguments set single elements of a list")
-            value = _object(value, item)
+            value = self.loading.object_of(written, item) if "_target_" in value else Object(None, item)
         elif isinstance(value, list):
             value = [self._plain(child) for child in value]
         elif isinstance(value, Interpolation):
@@ -278,6 +286,16 @@ class Settings:
         elif value is MISSING:
             raise Unknown(written, (), "`???` holds no value")
         return Setting(written, value, layer.origin, item, layer.document, likely)
+
+    @cached_property
+    def loading(self) -> Loading:
+        """What becomes of the mappings that name a class."""
+        from mbpack.config.loading import Loading
+
+        return Loading(self)
+
+    def _fails(self, parts: tuple[str, ...], item: Item) -> bool:
+        return self.loading.why_unmade(".".join(parts), item) is not None
 
     def _is_list_below(self, written: str) -> bool:
         lists = [walk(layer.root, written.split(".")) for layer in self.layers]
@@ -287,7 +305,7 @@ class Settings:
     def _plain(self, item: Item) -> Any:
         value = item.value
         if value.__class__ is dict:
-            return _object(value, item)
+            return object_of(item)
         if isinstance(value, list):
             return [self._plain(child) for child in value]
         return value
@@ -399,18 +417,6 @@ class Settings:
             return Setting(written, Object(None, None) if len(parts) == 1 else None, Origin.DEFAULT)
         default = field.default
         return Setting(written, Object(None, None) if isinstance(default, Opaque) else default, Origin.DEFAULT)
-
-
-def _object(children: Mapping[str, Item], item: Item) -> Object:
-    target = children.get("_target_")
-    call = children.get("_call_")
-    args = children.get("_args_")
-    return Object(
-        target.value if target is not None and isinstance(target.value, str) else None,
-        item,
-        call is None or call.value is not False,
-        tuple(child.value for child in args.value) if args is not None and isinstance(args.value, list) else (),
-    )
 
 
 def _recipe_value(value: Any) -> Any:

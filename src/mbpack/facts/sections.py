@@ -11,6 +11,9 @@ SECTION_NAMES = frozenset(
     "tokenizer train validation".split()
 )
 
+#: Methods of the container that `runtime_config_update` calls, in any release.
+CONTAINER_METHODS = ("validate", "set_data_parallel_size", "get_data_parallel_size")
+
 _ALWAYS = {
     "model": "section:model@start",
     "logger": "section:logger",

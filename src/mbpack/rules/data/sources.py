@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Object
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.hf_presets import HF_PRESET_SPLITS
 from mbpack.facts.keys import SPECS
-from mbpack.facts.releases import NIGHTLY, R04, R05, R06, R07, Release
+from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07, Release
 from mbpack.rules.base import (
     CRASH_DATA,
     REJECTED,
@@ -19,7 +20,6 @@ from mbpack.rules.base import (
     RejectingRule,
     Rule,
     in_yaml,
-    is_number,
     set_to,
     words,
 )
@@ -278,16 +278,16 @@ class PathSuffix(RejectingRule):
         for name in PACK_PATHS[:2]:
             place = f"{SPECS}.{name}"
             path = run.value(place)
-            if run.release < R04 and is_number(path):
-                path = str(path)
-            if not isinstance(path, str):
+            if path is None or isinstance(path, Object):
                 continue
+            path = path if isinstance(path, str) else str(path)  # the start-up looks for a file of that name
             _, dot, suffix = path.lower().rpartition("/")[2].rpartition(".")
             if run.release < R04:
                 wrong = not path.endswith(".npy")
                 wanted = "a .npy file"
             else:
-                wrong = bool(dot) and suffix in ("jsonl", "json", "txt", "csv", "bin", "idx", "arrow", "npz")
+                wrong = not path.strip() or not isinstance(run.value(place), str)
+                wrong = wrong or (bool(dot) and suffix in ("jsonl", "json", "txt", "csv", "bin", "idx", "arrow", "npz"))
                 wanted = "a .parquet or .pq file, a directory or a glob of them"
             if wrong:
                 yield self.finding(
@@ -327,12 +327,13 @@ class PretrainedCheckpoint(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         key = "checkpoint.pretrained_checkpoint"
-        if run.release >= R05 and run.maybe(key) == "":  # before, the start-up takes it for a path that exists
+        wrong = self._no_path(run, run.maybe(key))
+        if wrong:
             yield self.finding(
                 run,
                 REJECTED,
                 key,
-                "checkpoint.pretrained_checkpoint is empty text: no such checkpoint exists",
+                f"checkpoint.pretrained_checkpoint is {wrong}: no such checkpoint exists",
                 fix=Fix("the converted base model, or null"),
                 station="section:checkpoint",
             )
@@ -347,6 +348,17 @@ class PretrainedCheckpoint(RejectingRule):
                 related=("peft",),
                 fix=Fix("checkpoint.pretrained_checkpoint: the converted base model"),
             )
+
+    @staticmethod
+    def _no_path(run: Run, value: object) -> str:
+        """What stands in the place of a path that cannot exist; 0.3 does not look, 0.4 takes empty text for one that exists."""
+        if run.release <= R03 or value is None or isinstance(value, bool):
+            return ""  # true and the like are open files
+        if isinstance(value, str):
+            return "empty text" if run.release >= R05 and not value else ""
+        if isinstance(value, int):
+            return f"the number {value}" if not 0 <= value <= 2 else ""
+        return f"the number {value}" if isinstance(value, float) else "a list" if isinstance(value, list) else "a mapping"
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,6 +11,7 @@ from mbpack.config.unknown_keys import UnknownKey, unknown_keys
 from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, rename_of
 from mbpack.facts.releases import R05, R07
 from mbpack.facts.schema import classes_with, releases_with
+from mbpack.facts.sections import CONTAINER_METHODS
 from mbpack.facts.wrappers import is_wrapper_key
 from mbpack.rules.base import IGNORED, IGNORED_ATTRIBUTE, REJECTED_LOAD, Edit, Finding, Fix, Outcome, RejectingRule, Rule, words
 from mbpack.rules.files import programs
@@ -178,6 +179,8 @@ class YamlUnknownKey(RejectingRule):
     def _told_elsewhere(run: Run, key: UnknownKey) -> bool:
         """In-batch keys on a text dataset, a native buffer before 0.7 and the keys of online packing have rules of their own."""
         name = key.path.rpartition(".")[2]
+        if key.path in CONTAINER_METHODS or name == "__dict__":
+            return True
         if key.path == "dataset.enable_global_batch_packing":
             return run.release >= R07
         if key.path == "model.dynamic_context_parallel":

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.document import Item
+from mbpack.config.loading import Unmade
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting
-from mbpack.facts.keys import SPECS, path_in, specs_target
+from mbpack.facts.keys import specs_target
+from mbpack.facts.names import names
 from mbpack.facts.releases import R04, R05, RELEASES
 from mbpack.facts.schema import schema
 from mbpack.facts.targets import CALLABLE_FIELDS, is_blocked
-from mbpack.rules.base import IGNORED, REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
+from mbpack.rules.base import IGNORED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
 
 
 def _targets(item: Item, path: str) -> Iterator[tuple[str, Item, Item]]:
@@ -19,7 +21,7 @@ def _targets(item: Item, path: str) -> Iterator[tuple[str, Item, Item]]:
     children = item.value
     if children.__class__ is dict:
         target = children.get("_target_")
-        if target is not None and target.value.__class__ is str:
+        if target is not None:
             yield path, target, item
         for name, child in children.items():
             if child.value.__class__ is dict or child.value.__class__ is list:
@@ -45,10 +47,12 @@ def _find_instantiated(run: Run) -> Iterator[tuple[str, Item, Item, Layer]]:
 
 
 class TargetLenient(RejectingRule):
-    """A _target_ that this release cannot make an object of.
+    """A mapping that names a class and does not become an object of it.
 
-    In an override the failure is a log line: the other keys are then set one by one on the recipe's object, unchecked,
-    and below a null field a plain dictionary remains. A complete file is refused.
+    The path leads to nothing in this release, or to something that cannot be called; an argument without a default is missing;
+    the class is abstract; `_call_: false` stands beside other keys. A complete file is refused. In an override the failure is a
+    log line: the other keys are then set one by one on the recipe's object, unchecked, and below a null field a plain dictionary
+    remains.
 
     ## Bad
     ```yaml
@@ -76,31 +80,52 @@ class TargetLenient(RejectingRule):
     programs = False
 
     def check(self, run: Run) -> Iterator[Finding]:
-        for path, target, _, layer in _instantiated(run):
-            text = target.value
-            if run.settings.schema.class_of(text) is not None or is_blocked(run.release, text):
+        for path, target, item, layer in _instantiated(run):
+            if run.complete and path.partition(".")[0].partition("[")[0] not in run.settings.schema.sections:
+                continue  # refused before anything is built
+            unmade = run.settings.loading.why_unmade(path, item)
+            right = None
+            if unmade is None and isinstance(target.value, str) and not names(run.release.name).known:
+                right = self._elsewhere(run, target.value)
+                unmade = Unmade("nowhere", f"{target.value} does not exist in {run.release}") if right is not None else None
+            if unmade is None or unmade.kind == "blocked":
                 continue
-            right = self._elsewhere(run, text)
-            if right is None:
-                continue
-            onto_null = path == path_in(run.release, SPECS) and run.settings.base_known and run.specs_plain
-            outcome = REJECTED_LOAD if run.complete else REJECTED if onto_null else IGNORED
             yield self.finding(
                 run,
-                outcome,
+                REJECTED_LOAD if run.complete else IGNORED,
                 path,
-                f"{text} does not exist in {run.release}",
+                unmade.what if path in unmade.what else f"{path}: {unmade.what}",
                 why="The file is refused."
                 if run.complete
                 else "The object cannot be made: its keys are set one by one on what the recipe holds, without any check.",
-                setting=Setting(f"{path}._target_", text, layer.origin, target, layer.document),
-                fix=Fix(f"_target_: {right}", (Edit("set", f"{path}._target_", right),)) if right else Fix("remove the _target_"),
-                station="load" if run.complete else "cfg/nested-under-none" if onto_null else "",
+                setting=Setting(f"{path}._target_", target.value, layer.origin, target, layer.document),
+                fix=self._mended(run, path, target.value, unmade, right),
+                station="load" if run.complete else "",
+                offset=item.span.end if unmade.late else item.span.start,
             )
+
+    def _mended(self, run: Run, path: str, target: object, unmade: Unmade, right: str | None) -> Fix:
+        if unmade.kind == "nowhere" and isinstance(target, str):
+            right = self._elsewhere(run, target) if right is None else right
+            if right:
+                return Fix(f"_target_: {right}", (Edit("set", f"{path}._target_", right),))
+            return Fix("the import path of a class that this release has" if right is None else "remove the _target_")
+        if unmade.kind == "required":
+            keys = ", ".join(f"{path}.{name}" for name in unmade.missing)
+            return Fix(
+                f"give {keys}" if run.complete else f"give {keys}, or remove the _target_ where the recipe holds the object"
+            )
+        if unmade.kind == "no-call":
+            return Fix("_call_: false", (Edit("set", f"{path}._call_", False),))
+        if unmade.kind == "keys":
+            return Fix("remove _call_: false", (Edit("delete", f"{path}._call_"),))
+        return Fix("the import path of a class that can be made")
 
     @staticmethod
     def _elsewhere(run: Run, target: str) -> str | None:
         """The class's path in this release ("" where it has none), when some release knows the class; else None."""
+        if run.settings.schema.class_of(target) is not None or is_blocked(run.release, target):
+            return None
         name = target.rpartition(".")[2]
         here = run.settings.schema.path(name)
         if here is not None:
@@ -141,6 +166,8 @@ class TargetBlocked(RejectingRule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         for path, target, _, layer in _instantiated(run):
+            if not isinstance(target.value, str):
+                continue
             name = path.rpartition(".")[2]
             by_field = run.release >= R05 and name in CALLABLE_FIELDS
             if not by_field and not is_blocked(run.release, target.value):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULES, SCOPE, graph_impl, scope_names
 from mbpack.config.run import Run
-from mbpack.facts.releases import NIGHTLY, R05, R06
+from mbpack.facts.releases import NIGHTLY, R03, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
 
@@ -178,8 +178,53 @@ class ScopeAndModules(RejectingRule):
         )
 
 
+class FullScopeAlone(RejectingRule):
+    """The scope full stands alone.
+
+    It is the former name of capturing whole layers, which no scope at all means today.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [full, attn], use_te_rng_tracker: true}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
+    model: {cuda_graph_impl: transformer_engine, cuda_graph_scope: [attn], use_te_rng_tracker: true}
+    ```
+
+    ## Upstream
+    - 0.3, 0.4: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
+    - 0.5, 0.6: Megatron-Core `cuda_graph_config.py`, `normalize_cuda_graph_modules`
+    """
+
+    code, slug = "GRA119", "graph/full-scope"
+    releases = (R03, R06)
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if run.release >= R06 and run.value(IMPL, "none") == "none":
+            return  # the scopes are cleared first
+        for key in (SCOPE, MODULES)[: 2 if run.release >= R05 else 1]:
+            value = run.value(key)
+            names = value.split(",") if isinstance(value, str) else value
+            if isinstance(names, list) and "full" in names and len(names) > 1:
+                others = [name for name in dict.fromkeys(map(str, names)) if name != "full"]
+                yield self.finding(
+                    run,
+                    REJECTED,
+                    key,
+                    f"the scope full stands beside others in {key}",
+                    why="It means whole layers, which leaves nothing to name beside it.",
+                    fix=Fix(f"[{', '.join(others)}], or full alone", set_to(run, (key, others))),
+                    station=FullIterationSpelling.slug,
+                )
+
+
 RULES: tuple[Rule, ...] = (
     LocalScoped(),
+    FullScopeAlone(),
     FullIterationSpelling(),
     ScopeAndModules(),
 )

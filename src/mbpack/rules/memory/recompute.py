@@ -153,7 +153,8 @@ class RecomputeModuleNames(RejectingRule):
         modules = run.value(key)
         if modules is None:
             return
-        known = recompute_module_names(run.release)
+        recipe = run.settings.recipe
+        known = recompute_module_names(run.release) | set((recipe.values.get(key) or ()) if recipe is not None else ())
         if not isinstance(modules, (list, tuple, str)):
             message = f"recompute_modules is {modules!r}, not a list of names"
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.settings import Unknown
 from mbpack.facts.hard_blocks import is_hybrid_class
 from mbpack.facts.hybrid_patterns import MTP_SEPARATOR, STAGE_SEPARATOR, layers_in, symbols
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05
@@ -89,6 +90,7 @@ class LayerPattern(RejectingRule):
             return
         key, pattern = (NEW, new) if old is None else (OLD, old)
         if pattern is None:
+            yield from self._of_the_hub(run, key)
             return
         wrong = self._unreadable(run, key, pattern)
         if wrong is not None:
@@ -104,6 +106,27 @@ class LayerPattern(RejectingRule):
                 why="The start-up takes the number from the pattern and refuses another one.",
                 related=(key,),
                 fix=_other_number(run, key, layers, count),
+            )
+
+    def _of_the_hub(self, run: Run, key: str) -> Iterator[Finding]:
+        """A recipe whose pattern comes with the public model: it has as many layers as the recipe itself."""
+        recipe = run.settings.recipe
+        held = (
+            recipe.values.get(LAYERS) if recipe is not None and not run.wrote(key) and not run.wrote("model._target_") else None
+        )
+        layers = run.number(LAYERS)
+        if recipe is None or not isinstance(held, int) or not run.wrote(LAYERS) or layers is None or LAYERS not in recipe.likely:
+            return
+        if LAYERS in recipe.guessed:
+            raise Unknown(key, ("value",), "the layer pattern comes with the recipe's public model")
+        if layers != held:
+            yield self.finding(
+                run,
+                REJECTED,
+                LAYERS,
+                f"num_layers is {layers}, the layer pattern of the recipe's public model has {held} layers",
+                why="The start-up takes the number from the pattern and refuses another one.",
+                fix=Fix(f"{key.rpartition('.')[2]} with {layers} layers beside it, or num_layers: {held}"),
             )
 
     def _unreadable(self, run: Run, key: str, pattern: object) -> Finding | None:

@@ -8,7 +8,7 @@ from mbpack.config.precision import precision_field
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.keys import EP, ETP, PP, TP, VPP
-from mbpack.facts.releases import R05, R06
+from mbpack.facts.releases import R04, R05, R06
 from mbpack.rules.base import (
     REJECTED,
     Finding,
@@ -142,7 +142,11 @@ class EpOverlapConditions(RejectingRule):
             broken = value == "full" if name == "recompute_granularity" else value is not None
             yield broken, f"{OVERLAP} does not work with {name}: {value}", (f"model.{name}",)
         modules = recompute_modules(run) or ()
-        yield "moe" in modules, f"{OVERLAP} does not work with recompute of moe", ("model.recompute_modules",)
+        yield (
+            run.release >= R04 and "moe" in modules,
+            f"{OVERLAP} does not work with recompute of moe",
+            ("model.recompute_modules",),
+        )
         yield run.flag("model.moe_shared_expert_overlap"), f"{OVERLAP} excludes moe_shared_expert_overlap", ()
         mtp = run.number("model.mtp_num_layers")
         limit = mtp is not None and (mtp > 1 if run.release >= R06 else mtp != 1)

@@ -34,7 +34,8 @@ class StateTypes(RejectingRule):
     """Without the precision-aware optimizer, gradients, master weights and moments are kept in FP32.
 
     The four dtypes of the optimizer's state are free only with `use_precision_aware_optimizer: true`; otherwise the start-up
-    asserts that each is `torch.float32`, and null is refused as well.
+    asserts that each is `torch.float32`, and null is refused as well. An optimizer that a `_target_` makes anew over a recipe gets
+    the recipe's dtypes as text, which is none of them in either case.
 
     ## Bad
     ```yaml
@@ -55,6 +56,7 @@ class StateTypes(RejectingRule):
     code, slug = "OPT101", "opt/state-dtypes"
 
     def check(self, run: Run) -> Iterator[Finding]:
+        yield from self._made_anew(run)
         if run.flag(AWARE):
             return
         for name in STATES:
@@ -73,6 +75,26 @@ class StateTypes(RejectingRule):
                         (Edit("delete", key),) if run.complete else set_to(run, (key, "torch.float32")),
                     ),
                 )
+
+    def _made_anew(self, run: Run) -> Iterator[Finding]:
+        target = run.settings.target_at("optimizer")
+        if run.complete or target is None or not run.settings.classes.remade(("optimizer",)):
+            return
+        texts = [name for name in STATES if isinstance(run.value(f"optimizer.{name}"), str)]
+        if texts:
+            yield self.finding(
+                run,
+                REJECTED,
+                f"optimizer.{texts[0]}",
+                f"the recipe's {texts[0]} arrives as text: the optimizer is made anew by its _target_",
+                why="A dtype of the recipe is written out as text on the way into a new object, and a new object takes it as it is.",
+                setting=target,
+                fix=Fix(
+                    "remove optimizer._target_: the recipe's optimizer is of this class already",
+                    (Edit("delete", "optimizer._target_"),),
+                    safe=True,
+                ),
+            )
 
 
 class PrecisionAware(RejectingRule):
