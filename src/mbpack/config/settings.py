@@ -73,8 +73,10 @@ class Settings:
         if forget:
             for name in [name for name in vars(new) if name in _WORKED_OUT]:
                 delattr(new, name)
+        vars(new).pop("loading", None)
         new.recipe, new.base_known = recipe, True
         new.classes = self.classes.on(recipe, forget)
+        new.classes.fails = new._fails
         new._answers, new.memo = ({}, {}) if forget else (dict(self._answers), dict(self.memo))
         return new
 

@@ -95,7 +95,7 @@ class MethodKey(RejectingRule):
             caret="did you mean validation?" if rename else "",
             fix=Fix("validation", (Edit("rename", path, to="validation"),))
             if rename
-            else Fix(f"remove {path}", (Edit("delete", path),), safe=True),
+            else Fix(f"remove {path}", (Edit("delete", path),)),
             station=station,
         )
 

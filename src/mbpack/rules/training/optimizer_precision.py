@@ -92,7 +92,6 @@ class StateTypes(RejectingRule):
                 fix=Fix(
                     "remove optimizer._target_: the recipe's optimizer is of this class already",
                     (Edit("delete", "optimizer._target_"),),
-                    safe=True,
                 ),
             )
 
