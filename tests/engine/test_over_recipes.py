@@ -17,7 +17,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.engine.candidates import candidates
 from mbpack.engine.doctor import examine
-from mbpack.engine.over_recipes import ranged
+from mbpack.engine.merge import ranged
 from mbpack.engine.split import Part, answers, whole
 from mbpack.facts.recipe_sets import bits, table
 from mbpack.report.json import file_data
@@ -140,6 +140,16 @@ def test_a_key_of_no_recipe_leaves_all_of_them() -> None:
 def test_a_complete_file_stands_on_no_recipe() -> None:
     text = "_target_: megatron.bridge.training.config.ConfigContainer\ntrain: {micro_batch_size: 1, global_batch_size: 8}\n"
     assert examine([parse(text)], Given("0.6", gpus=8)).candidates is None
+
+
+def test_what_other_recipes_accept_is_not_certain() -> None:
+    text = "model: {context_parallel_size: 2, calculate_per_token_loss: true, seq_length: 5000}\nddp: {average_in_collective: false}\n"
+    text += "dataset: {seq_length: 5000, dataset_root: /data}\n"
+    result = examine([parse(text)], Given("0.6", gpus=16))
+    assert result.verdict == "unknown"
+    refusals = [finding for finding in result.findings if finding.outcome.consequence == "rejected"]
+    assert refusals
+    assert all(finding.holds_for is not None for finding in refusals)
 
 
 def test_numbers_that_differ_are_shown_as_a_range() -> None:

@@ -114,7 +114,9 @@ def _verdict_over(over: Overall, first: Finding | None, hidden: bool) -> tuple[s
     everything = over.part.mask
     rejected = everything if first is not None else over.rejected
     accepted = everything & ~rejected & ~over.unjudged
-    verdict = "rejected" if rejected == everything else "accepted" if accepted == everything and not hidden else "unknown"
+    verdict = "unknown" if hidden and first is None else "accepted" if accepted == everything else "unknown"
+    if rejected == everything and not over.elsewhere:
+        verdict = "rejected"
     return verdict, Candidates(tuple(over.names), rejected.bit_count(), accepted.bit_count(), tuple(over.few))
 
 

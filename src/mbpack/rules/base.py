@@ -115,6 +115,8 @@ class Rule:
     reports_unknown: ClassVar[bool] = True
     #: Whether it concerns what a program sets on the objects themselves too, and not only files that are loaded and merged.
     programs: ClassVar[bool] = True
+    #: Is about objects that the recipe holds: where nobody names one, it may as well be one of the user's own.
+    about_the_recipe: ClassVar[bool] = False
     #: Runs after the others, because it reads what stopped them.
     late: ClassVar[bool] = False
 

@@ -83,6 +83,7 @@ class NestedUnderNone(RejectingRule):
 
     code, slug = "CFG104", "cfg/nested-under-none"
     programs = False
+    about_the_recipe = True
 
     def check(self, run: Run) -> Iterator[Finding]:
         yield from self._specs(run)
