@@ -1,16 +1,17 @@
 """Which keys every rule reads on the recipes of every release with nothing written over them: src/mbpack/rules/reads.tsv.
 
-usage: python tools/rule_reads.py [--check]
+usage: python tools/rule_reads.py [--check | --covers]
 
 Every rule is asked about all recipes of a release (as `mbpack.engine.split` asks them) under each launcher and several GPU
-counts, with settings that note what is asked for. `--check` writes nothing and exits with 1 when the file would change.
+counts, with settings that note what is asked for. `--check` writes nothing and exits with 1 when the file would change; `--covers` asks under one launcher and GPU count alone,
+and exits with 1 when a rule reads what the file does not have.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from mbpack.config.context import Context, Given, resolve_context
 from mbpack.config.document import Item
 from mbpack.config.run import Run
 from mbpack.config.settings import Settings, Unknown, WrongKind
-from mbpack.engine.reads import EVERYTHING, FILE
+from mbpack.engine.reads import EVERYTHING, FILE, reads
 from mbpack.engine.split import Part, answers
 from mbpack.facts.recipe_sets import RecipeSet, table
 from mbpack.facts.recipes import Recipe
@@ -114,13 +115,13 @@ def read_by(rule: Rule, part: Part, into: set[str]) -> None:
         pass
 
 
-def read_all() -> dict[str, set[str]]:
-    """Slug -> keys, over all releases, launchers and GPU counts."""
+def read_all(counts: Sequence[int | None] = GPUS, launchers: Sequence[str | None] = LAUNCHERS) -> dict[str, set[str]]:
+    """Slug -> keys, over all releases and the launchers and GPU counts given."""
     found: dict[str, set[str]] = defaultdict(set)
     for release in RELEASES:
         held = table(release.name)
-        for gpus in GPUS:
-            for launcher in LAUNCHERS:
+        for gpus in counts:
+            for launcher in launchers:
                 context = resolve_context(Given(release.name, gpus=gpus, launcher=launcher), Given(), ())
                 settings = NotedSettings(context, cast(Recipe, RecipeSet(held, held.all)))
                 part = Part(held, held.all, Run(settings, context))
@@ -130,7 +131,22 @@ def read_all() -> dict[str, set[str]]:
     return found
 
 
+def uncovered() -> list[str]:
+    """What rules read that the file does not have, a line a rule; rules that it does not know are asked about every file."""
+    known = reads()
+    missing = {
+        slug: sorted(keys - set(known[slug]))
+        for slug, keys in read_all((8,), ("script",)).items()
+        if slug in known and EVERYTHING not in known[slug]
+    }
+    return [f"{slug}: {' '.join(keys)}" for slug, keys in missing.items() if keys]
+
+
 def main() -> int:
+    if "--covers" in sys.argv[1:]:
+        lines = uncovered()
+        print("\n".join(lines))
+        return int(bool(lines))
     found = read_all()
     lines = [f"{slug}\t{EVERYTHING if EVERYTHING in keys else ' '.join(sorted(keys))}\n" for slug, keys in sorted(found.items())]
     if "--check" in sys.argv[1:]:

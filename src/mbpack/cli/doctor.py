@@ -59,6 +59,12 @@ def doctor(
     lengths: Annotated[
         str | None, typer.Option(help="Lengths of the training rows (see `mbpack lengths`), for the rules that need them.")
     ] = None,
+    show_candidates: Annotated[
+        bool, typer.Option("--show-candidates", help="List the recipes that a file without one may stand on.")
+    ] = False,
+    write_context: Annotated[
+        bool, typer.Option("--write-context", help="Write the flags given into the file, as a `# mbpack:` comment.")
+    ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes.")] = False,
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Apply unsafe fixes too.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change; exit 1 when something would.")] = False,
@@ -77,6 +83,11 @@ def doctor(
         inputs = split_arguments(files or [])
         _check_targets(inputs, output, write_baseline)
         units = _units(inputs, flags, merge, skip_foreign)
+        if write_context:
+            from mbpack.cli.write_context import write_context as write
+
+            for path in write(units, flags):
+                warn(f"{path}: its comment says what was given")
         environ = dict(os.environ) if environment else None
         if fix or unsafe_fixes or diff:
             from mbpack.cli.fixing import fix_units
@@ -103,6 +114,7 @@ def doctor(
             baseline=_baseline(baseline),
             marks=write_baseline is not None,
             show_resolved=show_resolved,
+            show_candidates=show_candidates,
             inspect=inspect,
             skip_foreign=skip_foreign,
             one_of_many=len(units) > 1,

@@ -49,6 +49,7 @@ class Options(Struct, frozen=True):
     baseline: frozenset[str] = frozenset()
     marks: bool = False  # whether fingerprints for a new baseline are wanted
     show_resolved: bool = False
+    show_candidates: bool = False
     inspect: bool = False
     skip_foreign: bool = False  # whether named files of other programs are left out like those of a search
     one_of_many: bool = False  # whether there are other configurations beside each
@@ -232,10 +233,18 @@ def _fragment(result: Result, options: Options) -> Any:
     if options.output_format == "text":
         from mbpack.report.text import render
 
-        return render(result, options.style, options.one_of_many)
+        text = render(result, options.style, options.one_of_many)
+        if options.show_candidates and result.candidates is not None:
+            from mbpack.report.candidates import listing
+
+            text += "\n" + "\n".join(listing(result.candidates, options.style))
+        return text
     from mbpack.report.json import file_data
 
-    return file_data(result)
+    data = file_data(result)
+    if options.show_candidates and result.candidates is not None:
+        data["candidates"]["names"] = list(result.candidates.names)
+    return data
 
 
 #: Names of files left out that are told.

@@ -62,5 +62,11 @@ def closing(held: Candidates, findings: Sequence[Finding], style: Style) -> Iter
         yield from style.wrap(f"--recipe NAME settles {_counted(open_findings, 'more finding')}", "Next      ", "          ")
 
 
+def listing(held: Candidates, style: Style) -> Iterator[str]:
+    """All candidates, for --show-candidates."""
+    yield style.paint("bold", f"Candidates ({len(held.names)})")
+    yield from (f"  {name}" for name in held.names)
+
+
 def _counted(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
