@@ -123,9 +123,16 @@ class Reading:
         return self.context.gpus
 
     @property
+    def gpu(self) -> str | None:
+        """The GPU (a name of ``facts/gpus.py``) that is given, else the one in the recipe's name."""
+        if self.context.gpu is not None or self.settings.recipe is None:
+            return self.context.gpu
+        return self.settings.recipe.gpu
+
+    @property
     def generations(self) -> tuple[int, ...]:
         """The GPU generations the run may be on (80, 90, 100, 120): one where the GPU is named, else all that are known."""
-        named = find_gpu(self.context.gpu or "")
+        named = find_gpu(self.gpu or "")
         return GENERATIONS if named is None else (max(n for n in GENERATIONS if n <= int(named.generation.removeprefix("sm"))),)
 
     @property

@@ -17,7 +17,7 @@ from mbpack.facts.recipes import Recipe
 #: What a recipe answers about itself, beside its values.
 _ATTRIBUTES = (
     *("name", "release", "module", "dataset_class", "model_class", "hf_id", "peft", "gpus", "perf", "complete", "unavailable"),
-    "family",
+    *("family", "gpu"),
 )
 _NOTHING: Any = object()
 

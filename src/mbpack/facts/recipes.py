@@ -81,6 +81,14 @@ class Recipe(Struct, frozen=True):
                 return found.default
         return None
 
+    @property
+    def gpu(self) -> str | None:
+        """The GPU in the recipe's name (a name of `mbpack.facts.gpus`), None when it names none."""
+        from mbpack.facts.gpus import gpu_in_recipe
+
+        named = gpu_in_recipe(self.name)
+        return named.name if named is not None else None
+
     def is_called(self, name: str) -> bool:
         """Whether this is the recipe of that name."""
         return self.name == name

@@ -69,7 +69,7 @@ class SoftmaxOffset(Rule):
         answer = judge(run)
         stops = answer is not None and answer.cause == "softmax"
         certain = answer is not None and stops and answer.certain
-        gpu = f" on {run.context.gpu}" if certain and run.context.gpu else ""
+        gpu = f" on {run.gpu}" if certain and run.gpu else ""
         yield self.finding(
             run,
             CRASH_STEP if certain else CRASH_STEP.as_warning() if stops else NOTE,

@@ -149,7 +149,7 @@ class NoBackend(Rule):
 
     @staticmethod
     def _known(run: Run) -> str:
-        return f" on {run.context.gpu}" if run.context.gpu else ""
+        return f" on {run.gpu}" if run.gpu else ""
 
     @staticmethod
     def _fix(run: Run) -> Fix:
