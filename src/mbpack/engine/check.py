@@ -103,10 +103,15 @@ def _refuses(finding: Finding) -> bool:
     return finding.outcome.consequence == "rejected" and finding.holds_for is None
 
 
+def asked(run: Run) -> list[Rule]:
+    """The rules that concern a run; what a program sets on the objects is neither loaded nor merged."""
+    return [rule for rule in rules_for(run.settings) if rule.programs or not run.settings.python]
+
+
 def _over_recipes(run: Run) -> Overall:
     from mbpack.engine.over_recipes import judge_over_recipes
 
-    return judge_over_recipes(run, rules_for(run.settings), _leaves_open)
+    return judge_over_recipes(run, asked(run), _leaves_open)
 
 
 def _verdict_over(over: Overall, first: Finding | None, hidden: bool) -> tuple[str, Candidates]:
@@ -123,9 +128,7 @@ def _verdict_over(over: Overall, first: Finding | None, hidden: bool) -> tuple[s
 def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked]]:
     findings: list[Finding] = []
     not_checked: list[NotChecked] = []
-    for rule in rules_for(run.settings):
-        if run.settings.python and not rule.programs:
-            continue
+    for rule in asked(run):
         try:
             for finding in rule.check(run):
                 findings.append(finding)
