@@ -133,6 +133,7 @@ CONTEXT = {
     "bridge": TEXT,
     "recipe": MAYBE_TEXT,
     "gpus": MAYBE_NUMBER,
+    "gpu": MAYBE_TEXT,
     "launcher": {"run_recipe", "script", None},
     "sources": by_name(str),
 }
