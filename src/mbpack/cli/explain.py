@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     topic: Annotated[
-        str | None, typer.Argument(help="Rule code, slug, configuration key, mode, family or pitfall number.")
+        str | None, typer.Argument(help="Rule code, slug, configuration key, mode, family, pitfall number, or `releases`.")
     ] = None,
     tp: Annotated[int | None, typer.Option(help="Tensor parallel size.")] = None,
     pp: Annotated[int | None, typer.Option(help="Pipeline parallel size.")] = None,

@@ -6,6 +6,9 @@ import os
 import sys
 from typing import Any
 
+from msgspec.structs import replace
+
+from mbpack.config.beside import find_beside
 from mbpack.config.context import CONTEXT_NAMES, ContextError, Given, check_value
 
 #: Parts of a table's name; the parser's time grows with their square.
@@ -13,11 +16,16 @@ _DEEPEST = 100
 
 
 def project_settings() -> tuple[Given, dict[str, Any]]:
-    """Context values and rule selection (``select``, ``ignore``) of the nearest pyproject.toml.
+    """Context values and rule selection (``select``, ``ignore``) of the nearest pyproject.toml, and who knows what is installed.
 
     Raises:
         ContextError: the table has a key or value that cannot be used.
     """
+    given, table = _nearest()
+    return replace(given, beside=find_beside), table
+
+
+def _nearest() -> tuple[Given, dict[str, Any]]:
     try:
         folder, below = os.path.realpath(os.getcwd()), ""
     except FileNotFoundError:  # somebody removed the directory

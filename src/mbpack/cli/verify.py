@@ -122,7 +122,7 @@ def _release(bridge: str | None, checkout: Checkout | None, subject: _Subject | 
         return subject.release, f"from the {subject.source}"
     if project.bridge is not None:
         return parse_version(project.bridge).release, "from pyproject.toml"
-    return DEFAULT, "assumed: the newest published; --bridge names another"
+    return DEFAULT, "assumed: the newest that mbpack has run; --bridge names another"
 
 
 def _subject(config: str, bridge: str | None, project: Given, checkout: Checkout | None) -> _Subject:

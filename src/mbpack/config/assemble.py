@@ -11,6 +11,7 @@ from mbpack.config.overrides import Override, OverrideProblem, as_document
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Origin, Settings
 from mbpack.facts import recipes
+from mbpack.facts.knowledge import lists_complete, reach
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.schema import schema
 
@@ -50,7 +51,12 @@ def find_recipe(context: Context) -> Recipe | None:
         if elsewhere:
             hint = f" (it exists in {', '.join(elsewhere)}){hint}"
         mistaken = bool(elsewhere or recipes.suggest(release, context.recipe, 1, _ALIKE))
-        raise UnknownRecipe(f"Megatron-Bridge {release} has no recipe {context.recipe}{hint}", mistaken)
+        says = f"Megatron-Bridge {release} has no recipe {context.recipe}"
+        if recipes.PERFORMANCE.search(context.recipe):
+            says = f"{context.recipe} has the name of a performance recipe for pretraining, which mbpack does not hold"
+        elif not lists_complete(context.version):
+            says = f"mbpack knows no recipe {context.recipe} ({reach(context.version)})"
+        raise UnknownRecipe(says + hint, mistaken)
     return recipe
 
 

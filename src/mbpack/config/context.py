@@ -7,15 +7,16 @@ file itself shows; else unknown. Only the release has a last resort, the newest 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
+from mbpack.config.beside import Beside
 from mbpack.config.document import Document, Item
-from mbpack.config.shown_release import shown_release
+from mbpack.config.shown_release import excludes, shown_release
 from mbpack.facts.gpus import GPUS, find_gpu, gpu_in_recipe
-from mbpack.facts.releases import Version, parse_version, version_of
+from mbpack.facts.releases import Release, Version, parse_version, version_of
 
 LAUNCHERS = ("run_recipe", "script")
 #: What a directive, `[tool.mbpack]` and the flags may name, in the order of :class:`Given`.
@@ -61,6 +62,8 @@ class Given(Struct, frozen=True):
     step: str | None = None
     nodes: int | None = None
     gpu: str | None = None
+    #: How to find the Megatron-Bridge that stands beside the files; asked only where nobody names a release.
+    beside: Callable[[], Beside | None] | None = None
 
 
 class Context(Struct, frozen=True):
@@ -218,6 +221,10 @@ def resolve_context(
         )
         version = version_of(release)
         sources["bridge"] = "file" if marker else "default"
+        found = project.beside() if project.beside is not None else None
+        if found is not None and _goes_with(found.version.release, roots, values.get("recipe"), marker, release):
+            version, marker = found.version, found.where
+            sources["bridge"] = "installed"
     return Context(
         version=version,
         sources=sources,
@@ -227,6 +234,15 @@ def resolve_context(
         flags=dict(options or {}),
         **values,
     )
+
+
+def _goes_with(found: Release, roots: Sequence[Item], recipe: str | None, marker: str, shown: Release) -> bool:
+    """Whether a configuration can be one of a release that was found: nothing in it shows another."""
+    if not marker or found is shown:
+        return True
+    if recipe is not None and marker == f"recipe {recipe}":
+        return False
+    return excludes(roots, found) is None
 
 
 def _wrapped_recipe(roots: Iterable[Item]) -> str | None:

@@ -107,6 +107,17 @@ def infer_release(roots: Iterable[Item], options: Iterable[str] = ()) -> tuple[R
     return DEFAULT, told_old or ""
 
 
+def excludes(roots: Sequence[Item], release: Release) -> str | None:
+    """What in a configuration a release does not have or no longer has; None where nothing speaks against it."""
+    fit = _best_fit(roots)
+    if fit is not None and fit[0] is not release:
+        return fit[1]
+    for path, low, high in _found_markers(roots):
+        if (low is not None and release < low) or (high is not None and release > high):
+            return path
+    return None
+
+
 def _found_markers(roots: Iterable[Item]) -> Iterable[Mark]:
     for root in roots:
         if not isinstance(root.value, dict):

@@ -18,7 +18,14 @@ P2P, A2A, ALL_GATHER, HIERARCHICAL = "p2p", "a2a", "all_gather", "a2a+p2p"
 COMM_TYPES: Final = (P2P, A2A, ALL_GATHER, HIERARCHICAL)
 
 #: Transformer Engine each release pins (0.3: the lower end of the range its package allows).
-TRANSFORMER_ENGINE: Final = {R03: "2.12", R04: "2.14", R05: "2.16", R06: "2.17", R07: "2.18", NIGHTLY: "2.18 or later"}
+TRANSFORMER_ENGINE: Final = {
+    R03: "2.12",
+    R04: "2.14",
+    R05: "2.16",
+    R06: "2.17",
+    R07: "2.18 or later, 2.20.2 in October 2026",
+    NIGHTLY: "2.18 or later, 2.20.2 in October 2026",
+}
 
 #: First release whose Transformer Engine accepts packed rows with all_gather (2.18).
 PACKED_ALL_GATHER_SINCE: Final = R07

@@ -27,6 +27,9 @@ from mbpack.facts.keys import RENAMES, path_in
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import NO_DEFAULT, Opaque, decoded, read_data, schema
 
+#: Names of recipes for performance runs (`megatron.bridge.perf_recipes`), of which only those for fine-tuning are held.
+PERFORMANCE = re.compile(r"_pretrain_\d+gpu_[a-z]+\d+_")
+
 
 class Recipe(Struct, frozen=True):
     """One recipe function and the configuration it returns.

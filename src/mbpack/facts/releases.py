@@ -92,6 +92,21 @@ def reaches(patch: str, other: str) -> bool:
     return numbers(patch) >= numbers(other)
 
 
+def version_found(text: str) -> Version | None:
+    """The version that a package or checkout states. One that is newer than every known line is judged as nightly.
+
+    None for texts that are no version, and for versions older than mbpack knows.
+    """
+    text = text.partition("+")[0].strip()
+    found = re.match(r"v?(\d+)\.(\d+)", text)
+    if found and numbers(text)[:2] > numbers(R07.name):
+        return Version(NIGHTLY, text.removeprefix("v"), text)
+    try:
+        return parse_version(text)
+    except UnknownReleaseError:
+        return None
+
+
 def parse_version(text: str) -> Version:
     """Resolve ``0.6``, ``0.6.2``, ``v0.6.0``, ``0.7.0rc1`` or ``nightly``.
 

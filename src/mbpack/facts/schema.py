@@ -147,7 +147,7 @@ class Schema:
         """What patches after the harvested sources added to classes (null: took away), up to this patch."""
         found: dict[str, dict[str, list[Any] | None]] = {}
         for patch, changes in self._meta("later").items():
-            if releases.reaches(self.patch, patch):
+            if self.release == releases.NIGHTLY.name or releases.reaches(self.patch, patch):
                 for cls, fields in changes.items():
                     found.setdefault(cls, {}).update(fields)
         return found

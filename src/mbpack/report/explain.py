@@ -11,6 +11,7 @@ from mbpack.facts.pitfalls import PITFALLS, Pitfall
 from mbpack.facts.releases import NIGHTLY, RELEASES
 from mbpack.facts.schema import releases_with
 from mbpack.report import explain_more as more
+from mbpack.report.explain_releases import releases_page
 from mbpack.report.style import Style
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES, BY_NAME
@@ -27,7 +28,7 @@ def page(topic: str, style: Style) -> str:
     Raises:
         UnknownTopicError: nothing goes by that name.
     """
-    for find in (_rule, _pitfall, _mode, _key, more.number_page, more.family_page, more.topic_page):
+    for find in (_rule, _pitfall, _mode, releases_page, _key, more.number_page, more.family_page, more.topic_page):
         lines = find(topic, style)
         if lines is not None:
             return "\n".join(lines)

@@ -135,7 +135,7 @@ def _context(result: Result) -> str:
     if context is None:
         return ""
     source = context.sources.get("bridge", "")
-    reasons = {"default": "assumed: nothing names a release", "file": f"from {context.marker}"}
+    reasons = {"default": "assumed: nothing names a release", "file": f"from {context.marker}", "installed": str(context.marker)}
     words = [f"Megatron-Bridge {context.version.text}" + (f" ({reasons[source]})" if source in reasons else "")]
     if context.recipe:
         words.append(f"recipe {context.recipe}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mbpack.config.beside import find_beside
 from mbpack.facts import formulas
 from mbpack.facts.buffers import FIRST_BUFFER, buffer_for
 from mbpack.facts.classes import DatasetKind
@@ -22,7 +23,10 @@ IDLE_LIMIT = 1 / 3
 
 
 def bridge(draft: Draft) -> Default:
-    return Default(DEFAULT.name, "newest published release; 0.5 and older use other key names")
+    found = find_beside()
+    if found is not None:
+        return Default(found.version.release.name, f"{found.version.patch}: {found.where}")
+    return Default(DEFAULT.name, "newest release whose package mbpack has run; 0.5 and older use other key names")
 
 
 def launcher(draft: Draft) -> Default:

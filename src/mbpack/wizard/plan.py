@@ -9,8 +9,9 @@ from mbpack.engine.result import Result
 from mbpack.facts import formulas
 from mbpack.facts.buffers import buffer_bytes
 from mbpack.facts.keys import SPECS
+from mbpack.facts.knowledge import reach
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE
-from mbpack.facts.releases import DEFAULT, R06
+from mbpack.facts.releases import DEFAULT, R06, version_of
 from mbpack.rules.base import Finding
 from mbpack.wizard import judge
 from mbpack.wizard.answers import AUTO, CHAT, HF
@@ -180,7 +181,7 @@ def notes(plan: Plan) -> Iterator[str]:
     job, draft = plan.job, plan.draft
     length = draft.get("seq_length")
     if draft.release > DEFAULT:
-        yield f"{draft.release} is documented but not published as a package; {DEFAULT} is the newest that is"
+        yield f"mbpack {reach(version_of(draft.release))}, from its sources; the newest whose package it has run is {DEFAULT}"
     if job.mode is OFFLINE and draft.get("data") == CHAT:
         if draft.release < R06:
             yield f"chat rows longer than {length:,} tokens stop the packing with an index error: filter them before"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mbpack.facts.knowledge import KNOWLEDGE
 from mbpack.facts.modes import ENERGON as NATIVE
 from mbpack.facts.modes import IN_BATCH, MODES, NONE
 from mbpack.facts.recipes import Recipe
-from mbpack.facts.releases import RELEASES
+from mbpack.facts.releases import DEFAULT, RELEASES, Release
 from mbpack.wizard import answers as words
 from mbpack.wizard import catalog, sources
 from mbpack.wizard.draft import Draft, Refused
@@ -48,8 +49,14 @@ class Question:
 
 
 def _releases(draft: Draft) -> list[Option]:
-    notes = {"0.6": "newest published", "0.7": "documented, not published yet", "nightly": "newer than 0.7, documented"}
-    return [Option(release.name, release.name, notes.get(release.name, "")) for release in reversed(RELEASES)]
+    return [Option(release.name, release.name, _known_as(release)) for release in reversed(RELEASES)]
+
+
+def _known_as(release: Release) -> str:
+    known = KNOWLEDGE[release]
+    if known.lists_complete:
+        return "newest whose package was run" if release is DEFAULT else ""
+    return f"{known.published}; read as of {known.as_of}"
 
 
 def _workloads(draft: Draft) -> list[Option]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from mbpack.config.run import Run
-from mbpack.config.settings import walk
+from mbpack.config.settings import Unknown, walk
 from mbpack.config.unknown_keys import UnknownKey, unknown_keys
 from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, rename_of
+from mbpack.facts.knowledge import lists_complete, newer, reach
 from mbpack.facts.releases import R05, R07
 from mbpack.facts.schema import classes_with, releases_with
 from mbpack.facts.sections import CONTAINER_METHODS
@@ -126,7 +127,31 @@ class YamlUnknownKey(RejectingRule):
                 continue
             if not run.complete and (not key.is_text or is_wrapper_key(key.path) or self._told_elsewhere(run, key)):
                 continue
-            yield self._say(run, key, misplaced(run, key) or self._mistyped(run, key))
+            found = misplaced(run, key) or self._mistyped(run, key)
+            if found.surely or found.why or "." not in key.path or lists_complete(run.settings.version):
+                yield self._say(run, key, found)
+            else:
+                yield self._not_known(run, key)
+                if run.complete and newer(run.settings.version):
+                    raise Unknown(key.path, (), f"whether {run.patch} has {key.path} is not known to mbpack")
+
+    def _not_known(self, run: Run, key: UnknownKey) -> Finding:
+        """A name on none of the lists, where the lists may end before the release does: nothing is certain, nothing to mend."""
+        version = run.settings.version
+        sure = run.complete and not newer(version)
+        return self.finding(
+            run,
+            REJECTED_LOAD if sure else IGNORED.as_warning(),
+            key.path,
+            f"{key.path} is not known to mbpack ({reach(version)})",
+            why=f"If {version.text} has no such setting, "
+            + ("the file is refused." if run.complete else "it is dropped with a log line.")
+            + " `mbpack learn --from PATH` reads the fields of an installed package or a checkout.",
+            setting=key.setting,
+            on_key=True,
+            station="load",
+            offset=key.offset,
+        )
 
     def _say(self, run: Run, key: UnknownKey, found: Meant) -> Finding:
         outcome = _outcome(run)
