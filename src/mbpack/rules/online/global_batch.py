@@ -174,10 +174,14 @@ class OnlineDatasetClass(RejectingRule):
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.7 gpus=8 launcher=script
+    # mbpack: bridge=0.7 recipe=llama3_8b_sft_2gpu_h100_bf16_config gpus=8 launcher=script
     dataset:
-      _target_: megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig
+      enable_offline_packing: false
+      offline_packing_specs: null
       enable_global_batch_packing: true
+      dataloader_type: cyclic
+    model: {max_seqlen_per_dp_cp_rank: 4096, calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
     ```
 
     ## Upstream
