@@ -45,7 +45,7 @@ JOBS: dict[str, tuple[str, str]] = {
     ),
     "text-sft-128k-long": (
         "128K samples, one a row: long context without packing, context parallel 8",
-        "bridge=0.6 recipe=qwen3_8b_sft_4gpu_h100_bf16_config data=jsonl gpus=64 tp=4 cp=8 seq_length=131072 long_samples=yes",
+        "bridge=0.6 recipe=llama31_8b_sft_2gpu_h100_bf16_config data=jsonl gpus=64 tp=4 cp=8 seq_length=131072 long_samples=yes",
     ),
     "moe-hybridep-8k": (
         "mixture of experts dispatched by HybridEP: rows of one width",
@@ -56,8 +56,8 @@ JOBS: dict[str, tuple[str, str]] = {
         "bridge=0.6 recipe=llama3_8b_sft_2gpu_h100_bf16_config data=jsonl gpus=8 seq_length=8192 cuda_graphs=full_iteration",
     ),
     "vlm-in-batch": (
-        "Qwen3-VL on its Hugging Face dataset, packed in the batch by the step",
-        "bridge=0.6 recipe=qwen3_vl_8b_sft_2gpu_h100_bf16_config gpus=8",
+        "Qwen2.5-VL on its Hugging Face dataset, packed in the batch as it is collated",
+        "bridge=0.6 recipe=qwen25_vl_7b_sft_2gpu_h100_bf16_config gpus=8",
     ),
     "energon-native": (
         "Qwen3-VL LoRA on an Energon WebDataset, packed by the loader (0.7)",

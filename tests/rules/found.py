@@ -51,7 +51,17 @@ def in_text(text: str) -> dict[str, Any]:
 
 def evidence_of(found: Mapping[str, Any]) -> Evidence:
     """Evidence from its short form; an unknown word is an error of the test."""
-    known = {"training", "validation", "metadata", "raw", "lengths", "own_directory", "other_directories", "environ"}
+    known = {
+        "training",
+        "validation",
+        "metadata",
+        "raw",
+        "lengths",
+        "own_directory",
+        "other_directories",
+        "environ",
+        "generation_block",
+    }
     assert set(found) <= known, f"unknown words: {set(found) - known}"
     raw = found.get("raw")
     return Evidence(
@@ -60,6 +70,7 @@ def evidence_of(found: Mapping[str, Any]) -> Evidence:
         raw_data=RawData(**{"root": "data/sft", **raw}) if raw is not None else None,
         raw_lengths=found.get("lengths"),
         own_directory=found.get("own_directory"),
+        generation_block=found.get("generation_block"),
         other_directories=tuple(found.get("other_directories", ())),
     )
 

@@ -15,7 +15,6 @@ from tests.rules.examples import examine_example
 #: Rules that no single file can make speak, with the test that does: their inputs are data, libraries or a defect of mbpack.
 NOT_IN_A_FILE = {
     "nrg/overlong-sample-skipped": "rules/test_needs_more.py::test_named_as_not_checked",
-    "gbp/validation-size": "rules/test_needs_more.py::test_named_as_not_checked",
     "step/thd-partition-mcore": "rules/test_needs_more.py::test_named_as_not_checked",
     "vlm/inbatch-row-length": "rules/test_needs_more.py::test_named_as_not_checked",
     "internal/rule-failed": "cli/test_doctor.py::test_a_rule_that_raises_is_a_finding_and_the_others_run",

@@ -185,7 +185,7 @@ def _launches(path: str, request: Request) -> Iterator[Request]:
 
 def _look(options: Options) -> Callable[[Run], Evidence]:
     def look(run: Run) -> Evidence:
-        if not _may_have_packs(run):
+        if not _may_show(run):
             return NOTHING
         from mbpack.inspect import collect
 
@@ -198,12 +198,16 @@ def _look(options: Options) -> Callable[[Run], Evidence]:
     return with_lengths(look, options.lengths)
 
 
-def _may_have_packs(run: Run) -> bool:
+def _may_show(run: Run) -> bool:
     """Whether looking at the disk can show anything; asked first because the looking has imports of its own."""
     try:
-        return bool(run.offline)
+        return bool(run.offline) or any(_is_here(run.maybe(key)) for key in ("dataset.dataset_root", "tokenizer.tokenizer_model"))
     except (Unknown, WrongKind):
         return False
+
+
+def _is_here(path: Any) -> bool:
+    return isinstance(path, str) and bool(path) and "\0" not in path and os.path.isdir(path)
 
 
 def _kept(result: Result, options: Options) -> Report:

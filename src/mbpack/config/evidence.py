@@ -143,6 +143,7 @@ class RawData(Struct, frozen=True):
     training: bool = True
     validation: bool = True
     lines: int | None = None
+    validation_lines: int | None = None
     bytes: int | None = None
     modified: float | None = None
 
@@ -166,6 +167,8 @@ class Evidence(Struct, frozen=True):
     planned: PlannedPacks | None = None
     #: The builder's directory name for this configuration, and other packed directories beside it.
     own_directory: str | None = None
+    #: Whether the chat template of a local tokenizer marks the answers by a generation block.
+    generation_block: bool | None = None
     other_directories: tuple[str, ...] = ()
 
     def split(self, name: str) -> Packs:

@@ -106,7 +106,7 @@ ALL_WORKERS, SOME_WORKERS = -1, 16
 
 
 class Behaviour(Struct, frozen=True):
-    """Something that a release does differently although no key shows it. ``concerns``: offline, chat, hybridep, hf,
+    """Something that a release does differently although no key shows it. ``concerns``: offline, chat, template, hybridep, hf,
     in_batch, launcher, evaluation, or "" for every run."""
 
     since: Release
@@ -145,6 +145,12 @@ BEHAVIOUR: tuple[Behaviour, ...] = (
         R07,
         "offline",
         "positions whose input is the end-of-sequence token count in the loss; 0.3 to 0.6 mask them: loss curves differ",
+    ),
+    Behaviour(
+        R07,
+        "template",
+        "chats are rendered with the tokenizer's template unless use_hf_tokenizer_chat_template is set (0.6: the legacy"
+        " prompt): write it out; packs of 0.6 keep their directory name and would be used as they are",
     ),
     Behaviour(R07, "offline", "the old prompt template without preprocessing puts loss on alignment padding"),
 )

@@ -37,6 +37,13 @@ def _chat(run: Run) -> bool:
     return run.offline and chat is not None and bool(chat.value)
 
 
+def _template(run: Run) -> bool:
+    """Whether conversations leave it to the release how they are rendered."""
+    kwargs = run.settings.mapping("dataset.dataset_kwargs")
+    chat = kwargs.get("chat")
+    return chat is not None and bool(chat.value) and "use_hf_tokenizer_chat_template" not in kwargs
+
+
 def _hybridep(run: Run) -> bool:
     kind, backend = run.maybe("model.moe_token_dispatcher_type"), run.maybe("model.moe_flex_dispatcher_backend")
     return bool(kind == "flex" and backend == "hybridep")
@@ -46,6 +53,7 @@ _CHECKS: dict[str, Callable[[Run], bool]] = {
     "offline": lambda run: run.offline,
     "in_batch": lambda run: run.in_batch,
     "chat": _chat,
+    "template": _template,
     "hybridep": _hybridep,
     "hf": lambda run: run.settings.class_at("dataset") in ("HFDatasetConfig", "GPTSFTDatasetConfig"),
     "evaluation": lambda run: any(run.wrote(f"validation.{name}") for name in ("eval_iters", "eval_interval", "skip_train")),

@@ -11,6 +11,7 @@ from mbpack.config.evidence import NOTHING, Evidence, Metadata, Packs, RawData, 
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts.artifacts import NPY_SUFFIX, read_location
+from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import DEFAULT, Release
 from mbpack.inspect.metadata import read_metadata
 from mbpack.inspect.places import (
@@ -21,6 +22,7 @@ from mbpack.inspect.places import (
     places,
     resolve,
 )
+from mbpack.inspect.tokenizer import generation_block
 
 #: Bytes of a JSONL file in which lines are counted; of a longer one the first part is taken for the whole.
 COUNTED_BYTES = 16 << 20
@@ -41,12 +43,12 @@ def collect(
     Without ``full`` only names, times, parquet footers and the metadata file are read; with it every row is. Never
     raises for what is on the disk, and runs nothing that ``.npy`` packs hold; without pyarrow (or numpy) rows stay unknown.
     """
+    base = os.getcwd() if base is None else base
     try:
         if not run.offline:
-            return NOTHING
+            return _unpacked(run, base)
     except (Unknown, WrongKind):
         return NOTHING
-    base = os.getcwd() if base is None else base
     found, root, own = places(run, base), dataset_root(run), own_directory(run)
     visible = root is not None and not is_remote(root) and os.path.isdir(os.path.join(base, root))
     packs = {}
@@ -71,8 +73,17 @@ def collect(
         metadata_file=_metadata(metadata, base) if metadata else None,
         raw_data=_raw_data(root, base) if root else None,
         own_directory=own,
+        generation_block=generation_block(run, base),
         other_directories=_other_directories(root, base, own) if root else (),
     )
+
+
+def _unpacked(run: Run, base: str) -> Evidence:
+    """What there is of raw data and of the tokenizer where nothing is packed offline."""
+    root = dataset_root(run) if run.dataset is DatasetKind.GPT_SFT else None
+    raw = _raw_data(root, base) if root else None
+    block = generation_block(run, base)
+    return Evidence(raw_data=raw, generation_block=block) if raw is not None or block is not None else NOTHING
 
 
 def look_at(
@@ -141,11 +152,13 @@ def _raw_data(root: str, base: str) -> RawData | None:
     training, validation = (os.path.join(folder, f"{name}.jsonl") for name in ("training", "validation"))
     times = [os.path.getmtime(path) for path in (training, validation) if os.path.exists(path)]
     size, lines = _size_and_lines(training)
+    validation_lines = _size_and_lines(validation)[1]
     return RawData(
         root,
         training=os.path.exists(training),
         validation=os.path.exists(validation),
         lines=lines,
+        validation_lines=validation_lines,
         bytes=size,
         modified=max(times) if times else None,
     )

@@ -48,7 +48,7 @@ _OTHER_NEEDS = {
     "filesystem": "the packed data on disk",
     "hardware": "the GPU",
     "libraries": "the installed libraries",
-    "data": "--lengths",
+    "data": "the data",
     "value": "the value of an expression",
 }
 

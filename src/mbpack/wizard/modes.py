@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.families import OK, REFUSED, family, support
-from mbpack.facts.hard_blocks import DSV4_PACKED_RECIPE
+from mbpack.facts.hard_blocks import DSV4_PACKED_RECIPE, QWEN3_VL, belongs
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, MODES, NONE, OFFLINE, Mode
 from mbpack.facts.releases import NIGHTLY, R04, R07, RELEASES, Release
 from mbpack.rules.base import Finding
@@ -113,11 +113,18 @@ def assess_structure(draft: Draft, mode: Mode) -> Assessment:
         return Assessment(mode, reason)
     found = support(draft.release, draft.recipe.family, mode.name)
     if found.verdict == OK:
-        return Assessment(mode)
+        return Assessment(mode, None, _saves_nothing(draft, mode))
     text = f"{family(draft.recipe.family).title}: {found.reason}"
     if found.since is not None and found.since > draft.release and str(found.since) not in text:
         text += f" (works from {found.since} on)"
     return Assessment(mode, text) if found.verdict == REFUSED else Assessment(mode, None, (text,))
+
+
+def _saves_nothing(draft: Draft, mode: Mode) -> tuple[str, ...]:
+    """A step that joins rows with all their padding: nothing to choose the mode for."""
+    if mode is IN_BATCH and belongs(QWEN3_VL, draft.recipe.module, draft.recipe.model_class):
+        return ("qwen3_vl_step joins the rows with their padding: in-batch packing saves nothing there",)
+    return ()
 
 
 def _offline(draft: Draft) -> str | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
-from mbpack.facts import formulas
+from mbpack.facts.keys import ITERS
 from mbpack.facts.releases import NIGHTLY, R07
 from mbpack.rules.base import (
+    CRASH_DATA,
     DERIVED,
     NOTE,
     WASTE,
@@ -18,6 +19,8 @@ from mbpack.rules.base import (
 )
 from mbpack.rules.lookup import packs_online
 from mbpack.rules.online.global_batch import SWITCH
+
+EVAL_ITERS, EVAL_INTERVAL, EVAL_GBS = (f"validation.eval_{name}" for name in ("iters", "interval", "global_batch_size"))
 
 
 class OnlineNote(Rule):
@@ -80,39 +83,78 @@ class OnlineAlignment(OnlineNote):
 class OnlineValidationSize(OnlineNote):
     """The validation set must hold enough samples for every evaluation of a run that packs online.
 
-    Samples of a validation set are not used twice: (train_iters // eval_interval + 1) x eval_iters x the evaluation's global
-    batch must be there, with eval_interval null once eval_iters x global batch. Whether they are depends on the data; building
-    the loaders fails otherwise. Test sets are not checked.
+    When the loaders are built, 0.7 asks for all of them at once: (train_iters // eval_interval + 1) x eval_iters x
+    evaluation batch, and refuses a smaller set. Test sets are not checked.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_8b_sft_4gpu_h100_bf16_config gpus=8 launcher=script
+    # found: {raw: {training: true, validation: true, validation_lines: 3}}
+    dataset: {dataset_root: data, hf_dataset: null, hf_validation_proportion: null, enable_offline_packing: false,
+      offline_packing_specs: null, enable_global_batch_packing: true, dataloader_type: single}
+    train: {micro_batch_size: 1, global_batch_size: 32, train_iters: 1000}
+    validation: {eval_iters: 32, eval_interval: 50}
+    model: {calculate_per_token_loss: true, max_seqlen_per_dp_cp_rank: 4096}
+    ddp: {average_in_collective: false}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.7 recipe=qwen3_8b_sft_4gpu_h100_bf16_config gpus=8 launcher=script
+    # found: {raw: {training: true, validation: true, validation_lines: 30000}}
+    dataset: {dataset_root: data, hf_dataset: null, hf_validation_proportion: null, enable_offline_packing: false,
+      offline_packing_specs: null, enable_global_batch_packing: true, dataloader_type: single}
+    train: {micro_batch_size: 1, global_batch_size: 32, train_iters: 1000}
+    validation: {eval_iters: 32, eval_interval: 50}
+    model: {calculate_per_token_loss: true, max_seqlen_per_dp_cp_rank: 4096}
+    ddp: {average_in_collective: false}
+    ```
 
     ## Upstream
-    - 0.7: `data/loaders.py`, `build_train_valid_test_data_loaders`
+    - 0.7 (documented): `data/loaders.py`, `build_train_valid_test_data_loaders`
     """
 
     code, slug = "GBP115", "gbp/validation-size"
     reports_unknown = True
 
-    def note(self, run: Run) -> Iterable[Finding]:
-        iters = run.maybe("validation.eval_iters")
-        if iters == 0 or run.maybe("dataset.do_validation") is False:
-            return ()
-        need = _samples_needed(run)
-        amount = f"{need} samples" if need else "samples for every evaluation"
-        raise Unknown("data", ("data",), f"the validation set must hold {amount}, or building the loaders fails")
+    def note(self, run: Run) -> Iterator[Finding]:
+        iters = run.maybe(EVAL_ITERS)
+        if iters == 0 or not run.maybe("dataset.do_validation", True):
+            return
+        wanted = self._wanted(run, iters)
+        raw = run.evidence.raw_data
+        found = raw.validation_lines if raw is not None else None
+        if wanted is not None and (found is None or found < wanted):
+            interval, steps = run.maybe(EVAL_INTERVAL), run.maybe(ITERS)
+            rounds = f"({steps} // {interval} + 1) x " if interval else ""
+            number = (
+                f"{rounds}{iters} x {run.maybe(EVAL_GBS) or run.maybe('train.global_batch_size')} = {wanted:,} validation samples"
+            )
+            yield self.finding(
+                run,
+                NOTE if found is None else CRASH_DATA,
+                EVAL_ITERS,
+                f"the run needs {number}" + ("" if found is None else f", the file has {found:,}"),
+                why="0.7 asks for the samples of all evaluations when the loaders are built, and refuses a smaller set.",
+                related=(EVAL_INTERVAL, ITERS, "train.global_batch_size", "dataset.dataset_root"),
+                fix=Fix("fewer eval_iters, a smaller eval_global_batch_size, more validation samples, or eval_iters: 0"),
+            )
+        if wanted is None or found is None:
+            raise Unknown("data", ("data",), "the loaders refuse a validation set with too few samples")
 
-
-def _samples_needed(run: Run) -> formulas.Derived | None:
-    """Validation samples that all evaluations of the training read; None where a number is missing."""
-    iters, steps = run.maybe("validation.eval_iters"), run.maybe("train.train_iters")
-    batch = run.maybe("validation.eval_global_batch_size") or run.maybe("train.global_batch_size")
-    every = run.maybe("validation.eval_interval")
-    if not all(isinstance(number, int) and number > 0 for number in (iters, steps, batch)):
-        return None
-    if every is None:
-        return formulas.Derived(iters * batch, f"eval_iters {iters} x global batch {batch}")
-    if not isinstance(every, int) or every <= 0:
-        return None
-    because = f"(train_iters {steps} // eval_interval {every} + 1) x eval_iters {iters} x global batch {batch}"
-    return formulas.Derived((steps // every + 1) * iters * batch, because)
+    @staticmethod
+    def _wanted(run: Run, iters: object) -> int | None:
+        """Validation samples of the whole run, None where a number is not known."""
+        steps, interval, batch = (
+            run.maybe(ITERS),
+            run.maybe(EVAL_INTERVAL),
+            run.maybe(EVAL_GBS) or run.maybe("train.global_batch_size"),
+        )
+        if not isinstance(iters, int) or not isinstance(batch, int):
+            return None
+        if not interval:
+            return iters * batch
+        return (steps // interval + 1) * iters * batch if isinstance(steps, int) and isinstance(interval, int) else None
 
 
 class SingleDpNoGain(OnlineNote):

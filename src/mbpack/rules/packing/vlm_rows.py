@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import Unknown
-from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import DERIVED, Finding, Rule
-from mbpack.rules.lookup import VLM_KINDS
+from mbpack.facts.hard_blocks import QWEN3_VL
+from mbpack.facts.releases import NIGHTLY, R04, R06
+from mbpack.rules.base import DERIVED, WASTE, Finding, Fix, Rule, set_to
+from mbpack.rules.lookup import IN_BATCH, VLM_KINDS, is_family, step_of
 
 PP, MODEL_SEQ = "model.pipeline_model_parallel_size", "model.seq_length"
+EP = "model.expert_model_parallel_size"
 
 
 class InBatchRowLength(Rule):
@@ -71,7 +73,53 @@ class PpStaticUnpacked(Rule):
         )
 
 
+class Qwen3VlSavesNothing(Rule):
+    """In-batch packing with qwen3_vl_step removes no padding.
+
+    The step pads the rows of a microbatch to the longest (under pipeline or expert parallelism to `model.seq_length`), then
+    lays them end to end, padding included. A pack costs what the rows cost before. Steps that pack when rows are
+    collated, such as `vlm_step`, take the padding out.
+
+    ## Bad
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_sft_config gpus=8 launcher=script step=qwen3_vl_step
+    dataset: {enable_in_batch_packing: true, defer_in_batch_packing_to_step: true}
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
+
+    ## Good
+    ```yaml
+    # mbpack: bridge=0.6 recipe=qwen25_vl_7b_sft_config gpus=8 launcher=script step=vlm_step
+    dataset: {enable_in_batch_packing: true}
+    train: {micro_batch_size: 2, global_batch_size: 16}
+    ```
+
+    ## Upstream
+    - 0.4 to 0.7: `models/qwen_vl/qwen3_vl_step.py`, `pack_or_pad_batch_sequences` and its successor
+    """
+
+    code, slug = "STP108", "step/qwen3vl-saves-nothing"
+    releases = (R04, NIGHTLY)
+    reports_unknown = False
+
+    def check(self, run: Run) -> Iterator[Finding]:
+        if not run.in_batch or run.dataset not in VLM_KINDS or not is_family(run, QWEN3_VL) or step_of(run) != "qwen3_vl_step":
+            return
+        static = run.pp > 1 or run.ep > 1
+        yield self.finding(
+            run,
+            WASTE if run.wrote(IN_BATCH) else WASTE.as_info(),
+            IN_BATCH,
+            "in-batch packing with qwen3_vl_step removes no padding",
+            why=f"The step pads every row to {'model.seq_length' if static else 'the longest of the microbatch'} before it joins"
+            " them.",
+            related=(PP, EP),
+            fix=Fix("rows of like length in a microbatch, or packing off", set_to(run, (IN_BATCH, False))),
+        )
+
+
 RULES: tuple[Rule, ...] = (
     InBatchRowLength(),
     PpStaticUnpacked(),
+    Qwen3VlSavesNothing(),
 )
