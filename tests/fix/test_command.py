@@ -162,7 +162,7 @@ def test_many_files_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(["doctor", "--unsafe-fixes", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "good.yaml" not in out
-    assert out.splitlines()[-1].endswith("fixes in 1 of 2 configurations")
+    assert out.splitlines()[-1].endswith("findings fixed, in 1 of 2 configurations")
 
 
 def test_what_is_left_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

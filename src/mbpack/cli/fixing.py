@@ -24,7 +24,7 @@ def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool,
     Returns the exit code: 0 when no error is left (with ``diff``: nothing would change), 1 otherwise, 2 when an input
     could not be used, 70 when a rule raised.
     """
-    code = files = fixes = 0
+    code = files = fixes = total = 0
     left_out: list[str] = []
     for unit in units:
         try:
@@ -38,7 +38,8 @@ def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool,
                     continue
                 code = max(code, _finish(request, mended, diff, backup, quiet=len(units) > 1))
                 files += mended.changed
-                fixes += len(mended.done)
+                fixes += mended.gone if mended.done else 0
+                total += mended.before.errors + mended.before.warnings
         except NothingHere as error:
             if not unit.found:
                 warn(str(error))
@@ -48,7 +49,11 @@ def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool,
             code = max(code, 2)
     tell_left_out(left_out, options.skip_foreign)
     if len(units) > 1:
-        print(f"{fixes} fixes in {files} of {len(units)} configurations", file=sys.stderr if diff else sys.stdout)
+        verb = "to fix" if diff else "fixed"
+        print(
+            f"{fixes} of {total} findings {verb}, in {files} of {len(units)} configurations",
+            file=sys.stderr if diff else sys.stdout,
+        )
     return code
 
 
@@ -77,6 +82,8 @@ def _finish(request: Request, mended: Mended, diff: bool, backup: bool, quiet: b
             print(line, file=stream)
     if dropped:
         print(f"  no longer among the arguments: {' '.join(dropped)}", file=stream)
+    if request.launch is not None and (arguments or dropped) and not diff:
+        print(f"  not written: a script is not edited; put the arguments below into {request.path}", file=stream)
     if arguments:
         stream.flush()
         for argument in arguments:

@@ -123,8 +123,18 @@ def _report(unit: Unit, options: Options) -> list[Report]:
         if unit.found and is_foreign(result):
             found.append(Report(request.path, skipped=True))
             continue
+        _settle(request, result)
         found.append(_kept(result, options))
     return found
+
+
+def _settle(request: Request, result: Result) -> None:
+    """Try the fixes before they are offered; imported where there are any."""
+    if all(finding.fix is None or not finding.fix.edits for finding in result.findings):
+        return
+    from mbpack.fix.offers import settle
+
+    settle(request, result)
 
 
 def requests(unit: Unit, options: Options) -> Iterator[Request]:

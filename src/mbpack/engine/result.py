@@ -53,6 +53,8 @@ class Result(Struct):
     run: Run | None = None
     failed_rules: list[str] = field(default_factory=list)
     candidates: Candidates | None = None
+    #: Findings that ``--fix`` takes away, and how many more ``--unsafe-fixes`` does; None where the fixes were not tried.
+    fixable: tuple[int, int] | None = None
 
     @property
     def errors(self) -> int:

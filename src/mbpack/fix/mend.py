@@ -59,6 +59,17 @@ class Mended(Struct):
         """Whether anything differs."""
         return self.state.texts != self.start.texts
 
+    @property
+    def gone(self) -> int:
+        """Errors and warnings of the beginning that were mended or went away with others."""
+        mended = {mark_of(entry.finding) for entry in self.done}
+        left = {(found.rule.code, found.setting.key) for found in self.after.findings}
+        return sum(
+            mark_of(found) in mended or (found.rule.code, found.setting.key) not in left
+            for found in self.before.findings
+            if found.outcome.severity != "info"
+        )
+
 
 def mend(request: Request, unsafe: bool = False) -> Mended:
     """Apply the safe fixes of a configuration, and the unsafe ones where asked. Nothing is written.
@@ -66,23 +77,34 @@ def mend(request: Request, unsafe: bool = False) -> Mended:
     Raises:
         ContextError: a flag cannot be used: an unknown release or recipe.
     """
-    if request.variants:  # a program: what is certain is mended
-        certain = request.variants[0]
-        request = replace(request, documents=certain.documents, overrides=(*certain.overrides, *request.overrides), variants=())
-    start = _start(request)
+    request = certain_of(request)
+    start = start_of(request)
     before = judge(_request(request, start))
-    return _Mender(request, before, unsafe).run(start)
+    return Mender(request, before, unsafe).run(start)
+
+
+def certain_of(request: Request) -> Request:
+    """The request for what is certain of a program; any other request as it is."""
+    if not request.variants:
+        return request
+    certain = request.variants[0]
+    return replace(request, documents=certain.documents, overrides=(*certain.overrides, *request.overrides), variants=())
 
 
 def fixable(result: Result, unsafe: bool, selection: Selection | None = None) -> Iterator[Finding]:
-    """Findings whose fix has edits and may be applied: keys written twice, names and shapes, then what the values mean."""
+    """Findings whose fix has edits and may be applied: keys written twice, names and shapes, then what the values mean.
+
+    Notes are no findings to be mended: what they say holds, or the launcher sees to it.
+    """
     for finding in sorted(result.findings, key=lambda found: (found.rule is not DUPLICATE, found.rule.topic != "cfg")):
         fix = finding.fix
+        if finding.outcome.severity == "info":
+            continue
         if fix is not None and fix.edits and (fix.safe or unsafe) and (selection is None or selection.wants(finding.rule)):
             yield finding
 
 
-def _start(request: Request) -> State:
+def start_of(request: Request) -> State:
     overrides = tuple(override.text for override in request.overrides)
     if request.launch is not None:
         overrides = (*(override.text for override in request.launch.overrides), *overrides)
@@ -92,10 +114,11 @@ def _start(request: Request) -> State:
 def _request(request: Request, state: State, bridge: str | None = None) -> Request:
     """The request for a state. All rules run, so that nothing new stays unseen; the release stays what it was at first."""
     from mbpack.config.overrides import parse_overrides
-    from mbpack.config.shell import LaunchOverride, Word
 
     launch, overrides = request.launch, state.overrides
     if launch is not None:
+        from mbpack.config.shell import LaunchOverride, Word
+
         words = (Word(text, True, False, 1, 1, 1) for text in overrides)
         launch, overrides = replace(launch, overrides=tuple(LaunchOverride(word, word) for word in words)), ()
     flags = request.flags if bridge is None or request.flags.bridge else replace(request.flags, bridge=bridge)
@@ -112,15 +135,17 @@ def _request(request: Request, state: State, bridge: str | None = None) -> Reque
 Mark = tuple[str, str, str]
 
 
-def _mark(finding: Finding) -> Mark:
+def mark_of(finding: Finding) -> Mark:
     return finding.rule.code, finding.setting.key, finding.message
 
 
-class _Failed(Exception):
+class Refused(Exception):
     """This fix cannot stay; the message says why."""
 
 
-class _Mender:
+class Mender:
+    """Fixes of one configuration, judged one after the other."""
+
     def __init__(self, request: Request, before: Result, unsafe: bool) -> None:
         self.request, self.before, self.unsafe = request, before, unsafe
         self.bridge = before.context.version.text if before.context is not None else None
@@ -134,22 +159,22 @@ class _Mender:
         again = False  # whether a fix was made since another one failed: what stood in the way may be gone
         while result.run is not None and len(done) < MAX_FIXES:
             candidates = fixable(result, self.unsafe, self.request.selection)
-            finding = next((found for found in candidates if _mark(found) not in self.failed), None)
+            finding = next((found for found in candidates if mark_of(found) not in self.failed), None)
             if finding is None:
                 if not again:
                     break
                 self.failed, again = {}, False
                 continue
             try:
-                state, result, made = self._attempt(state, result, finding)
-            except _Failed as reason:
-                self.failed[_mark(finding)] = str(reason)
+                state, result, made = self.attempt(state, result, finding)
+            except Refused as reason:
+                self.failed[mark_of(finding)] = str(reason)
             else:
                 done += made
                 self.seen.add(state.texts)
                 again = bool(self.failed)
         manual = [
-            Manual(finding, self.failed.get(_mark(finding), ""))
+            Manual(finding, self.failed.get(mark_of(finding), ""))
             for finding in result.findings
             if finding.fix is not None and self.request.selection.wants(finding.rule) and not self._waiting(finding)
         ]
@@ -163,12 +188,16 @@ class _Mender:
     def _judged(self, state: State) -> Result:
         return judge(_request(self.request, state, self.bridge))
 
-    def _attempt(self, state: State, result: Result, finding: Finding) -> tuple[State, Result, list[Done]]:
-        """One fix, and those that what it brings with it needs."""
+    def attempt(self, state: State, result: Result, finding: Finding) -> tuple[State, Result, list[Done]]:
+        """One fix, and those that what it brings with it needs.
+
+        Raises:
+            Refused: it does not hold.
+        """
         trial, made = self._apply(state, result, finding)
         after = self._judged(trial)
-        if any(_mark(found) == _mark(finding) for found in after.findings):
-            raise _Failed("the fix does not take effect: another place decides")
+        if any(mark_of(found) == mark_of(finding) for found in after.findings):
+            raise Refused("the fix does not take effect: another place decides")
         done = [made]
         visited = {state.texts, trial.texts}
         for _ in range(MAX_CHAIN):
@@ -178,11 +207,11 @@ class _Mender:
                 return trial, after, done
             following = self._following(trial, after, new, visited)
             if following is None:
-                raise _Failed(f"it would lead to {new[0].rule.code}: {new[0].message}")
+                raise Refused(f"it would lead to {new[0].rule.code}: {new[0].message}")
             trial, after, made = following
             visited.add(trial.texts)
             done.append(made)
-        raise _Failed("it leads from one problem to the next")
+        raise Refused("it leads from one problem to the next")
 
     def _check_told(self, state: State) -> None:
         """What the files themselves tell of the run stays told: the next judgement must be of the same one."""
@@ -190,11 +219,11 @@ class _Mender:
         if context is None:
             return
         if directives_of(state.documents)[0] != directives_of(self.request.documents)[0]:
-            raise _Failed("a `# mbpack:` comment would go with it; move the comment to a place of its own")
+            raise Refused("a `# mbpack:` comment would go with it; move the comment to a place of its own")
         if context.sources.get("bridge") not in ("file", "default"):
             return
         if context_of(_request(self.request, state, None)).version.release != context.version.release:
-            raise _Failed(f"the file would no longer show that it is for {context.version.release}; name it with --bridge")
+            raise Refused(f"the file would no longer show that it is for {context.version.release}; name it with --bridge")
 
     def _following(
         self, state: State, result: Result, new: Collection[Finding], visited: Collection[tuple[str, ...]]
@@ -205,12 +234,12 @@ class _Mender:
                 continue
             try:
                 trial, made = self._apply(state, result, finding)
-            except _Failed:
+            except Refused:
                 continue
             if trial.texts in visited:
                 continue
             after = self._judged(trial)
-            if all(_mark(found) != _mark(finding) for found in after.findings):
+            if all(mark_of(found) != mark_of(finding) for found in after.findings):
                 return trial, after, made
         return None
 
@@ -223,9 +252,9 @@ class _Mender:
             for edit in edits:
                 trial = apply(trial, edit)
         except CannotEdit as reason:
-            raise _Failed(str(reason)) from None
+            raise Refused(str(reason)) from None
         if trial.texts == state.texts or trial.texts in self.seen:
-            raise _Failed("another fix says otherwise; decide by hand")
+            raise Refused("another fix says otherwise; decide by hand")
         return trial, Done(finding, fix, edits)
 
 

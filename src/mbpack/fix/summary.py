@@ -12,8 +12,8 @@ def lines(mended: Mended, verb: str = "fixed") -> Iterator[str]:
     """The changes of one configuration, then what is left to the user."""
     name = mended.after.path or (mended.after.context.recipe if mended.after.context is not None else None) or "configuration"
     name = "stdin" if name == "-" else name
-    count = len(mended.done)
-    yield f"{name}: {count} {verb}" if count else f"{name}: nothing to fix"
+    total = mended.before.errors + mended.before.warnings
+    yield f"{name}: {mended.gone} of {total} {verb}" if mended.done else f"{name}: nothing to fix"
     for done in mended.done:
         yield from _done(done)
     waiting = _waiting(mended)

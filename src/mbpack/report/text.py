@@ -316,10 +316,10 @@ def _totals(result: Result, style: Style) -> Iterator[str]:
     errors, warnings = result.errors, result.warnings
     kind = "error" if errors else "warning" if warnings else "good"
     text = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
-    safe = sum(f.fix is not None and bool(f.fix.edits) and f.fix.safe for f in result.findings)
-    unsafe = sum(f.fix is not None and bool(f.fix.edits) and not f.fix.safe for f in result.findings)
+    safe, unsafe = result.fixable or (0, 0)
     if safe or unsafe:
-        text += f" {safe} fixable safely, {unsafe} with --unsafe-fixes."
+        share = f" {safe} of {errors + warnings} fixable with --fix" if safe else " None fixable with --fix"
+        text += share + (f" ({unsafe}{' more' if safe else ''} with --unsafe-fixes)." if unsafe else ".")
     if result.suppressed:
         text += f" {result.suppressed} suppressed."
     if result.findings:
