@@ -14,7 +14,7 @@ HEAD = "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=16 launcher=script
 PACKED = HEAD + (
     "model:\n  tensor_model_parallel_size: 4  # one node\n  sequence_parallel: true\n  context_parallel_size: 2\n"
     "train: {micro_batch_size: 2, global_batch_size: 8}\n"
-    "dataset:\n  # specs\n  offline_packing_specs:\n    num_tokenizer_workers: 8\n    pad_seq_to_mult: 4\n"
+    "dataset:\n  # specs\n  offline_packing_specs:\n    num_tokenizer_workers: 8\n    pad_seq_to_mult: 2\n"
 )
 
 
@@ -48,14 +48,14 @@ def test_everything_at_once() -> None:
 def test_safe_fixes_leave_the_unsafe_ones() -> None:
     mended = fix(PACKED, unsafe=False)
     assert all(done.fix.safe for done in mended.done)
-    assert "pad_seq_to_mult: 4" in text_of(mended)
-    assert "align/pad-seq-to-mult-sp" in {finding.rule.slug for finding in fixable(mended.after, True)}
+    assert "pad_seq_to_mult: 2" in text_of(mended)
+    assert "align/pad-seq-to-mult-cp" in {finding.rule.slug for finding in fixable(mended.after, True)}
 
 
 def test_only_selected_rules() -> None:
     mended = fix(PACKED, selection=Selection(select=("batch",)))
     assert slugs(mended) == {"batch/offline-mbs-one"}
-    assert "pad_seq_to_mult: 4" in text_of(mended)
+    assert "pad_seq_to_mult: 2" in text_of(mended)
 
 
 def test_an_error_that_a_fix_brings_is_mended_with_it() -> None:
