@@ -222,7 +222,7 @@ def test_the_project_selects_rules(doctor: Call, folder: Path) -> None:
     ("text", "words"),
     [
         ("[tool.mbpack\n", "not valid TOML"),
-        ("[tool.mbpack]\ngpu = 8\n", "tool.mbpack.gpu is not known"),
+        ("[tool.mbpack]\ngpu = 8\n", "gpu=8 is not known; use a100-40gb"),
         ("[tool.mbpack]\ngpus = 'x'\n", "must be a positive whole number"),
         ("[tool.mbpack]\ngpus = true\n", "must be a positive whole number"),
         ("[tool.mbpack]\nrecipe = ['a']\n", "must be a single value"),

@@ -84,9 +84,9 @@ def fit(request: Request, wanted: Wanted) -> Fitted:
 
 
 def gpu_of(run: Run, given: Gpu | None = None) -> tuple[Gpu, bool]:
-    """The GPU of a run and whether it is an assumption: the one given, that of the recipe's name, else the usual one."""
+    """The GPU of a run and whether it is an assumption: the one given, the context's, that of the recipe's name, else the usual."""
     recipe = run.settings.recipe
-    named = given or (gpu_in_recipe(recipe.name) if recipe is not None else None)
+    named = given or GPUS.get(run.context.gpu or "") or (gpu_in_recipe(recipe.name) if recipe is not None else None)
     return (named or USUAL_GPU), named is None
 
 

@@ -104,7 +104,7 @@ def _rows(setup: Setup, parts: tuple[Chunk, ...], alive: tuple[int, ...], when: 
     if when == "backward":
         for chunk, number in zip(parts, alive, strict=True):
             if number and chunk.loss:
-                rows["logits"] -= _logits_gone(setup, chunk, when)
+                rows["logits"] = rows.get("logits", 0) - _logits_gone(setup, chunk, when)
     elif when == "embedding":
         for term, size in ledger.kept(setup, parts[0], imbalance).items():
             rows[term] -= size

@@ -34,6 +34,8 @@ _CANONICAL = {
     "linear_fc1_gate": "linear_fc1",
 }
 _UNKNOWN = object()
+#: GPUs that no run has, and stages a layer that no pipeline has (standalone embeddings and losses have stages of their own).
+_MOST_GPUS, _MOST_STAGES = 1_000_000, 2
 _DEFAULT_TARGETS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
 
@@ -133,6 +135,8 @@ def _topology(reader: _Reader, gpus: int | None, shape: Shape) -> dict[str, Any]
         raise NotModelled(f"{wrong.setting.key} is no whole number") from None
     if min(*sizes.values(), vpp) < 1:
         raise NotModelled("a parallel size below 1 has no memory to estimate; `mbpack doctor` says more")
+    if max(*sizes.values(), vpp) > _MOST_GPUS or sizes["pp"] * vpp > max(1, len(layer_kinds(shape))) * _MOST_STAGES:
+        raise NotModelled("more ranks or pipeline stages than any run has; `mbpack doctor` says more")
     smallest = math.lcm(sizes["tp"] * sizes["pp"] * sizes["cp"], sizes["pp"] * sizes["ep"] * sizes["etp"])
     stated = gpus or run.context.gpus or (run.settings.recipe.gpus if run.settings.recipe is not None else None)
     if stated is None:

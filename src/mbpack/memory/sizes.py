@@ -74,11 +74,42 @@ def find_shape(run: Run, own: Shape | None = None) -> Found:
     base = own or shape_of(hf_id, cls) or _by_tokenizer(run) or (_by_sizes(run) if hf_id is None else None)
     changes = dict(_changes(run, base))
     if base is None:
-        return Found(_from_values(changes, cls, hf_id), hf_id or cls or "model")
+        shape = _from_values(changes, cls, hf_id)
+        _check(shape)
+        return Found(shape, hf_id or cls or "model")
     if own is not None:  # the file says what the model is; the recipe's sizes are those of another one
         changes = {name: value for name, value in changes.items() if _written(run, name)}
     changes = {name: value for name, value in changes.items() if getattr(base, name) != value}
-    return Found(structs.replace(base, **changes), hf_id or base.name, tuple(changes))
+    shape = structs.replace(base, **changes)
+    _check(shape)
+    return Found(shape, hf_id or base.name, tuple(changes))
+
+
+#: Sizes that are counted with; beyond the last one no model has so many.
+_LEAST_ONE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "kv_channels", "vocab_size")
+_LARGEST = 1 << 32
+
+
+def _check(shape: Shape) -> None:
+    """Refuse sizes that no model has.
+
+    Raises:
+        NotModelled: one of them is zero or beyond all measure, or experts have no width.
+    """
+    needed = list(_LEAST_ONE)
+    if shape.num_moe_experts:
+        needed += ["moe_ffn_hidden_size", "moe_router_topk"]
+    if shape.multi_latent_attention:
+        needed += ["kv_lora_rank", "qk_head_dim", "v_head_dim"]
+    for name in (*needed, *NUMBERS):
+        size = getattr(shape, name)
+        if size > _LARGEST or (size < 1 and name in needed):
+            raise NotModelled(f"model.{name} {size} is no size of a model")
+    if shape.num_layers > _MOST_LAYERS or shape.mtp_num_layers > _MOST_LAYERS:
+        raise NotModelled(f"model.num_layers {max(shape.num_layers, shape.mtp_num_layers)} is no size of a model")
+
+
+_MOST_LAYERS = 2048  #: no model has more
 
 
 def _written(run: Run, name: str) -> bool:
@@ -146,9 +177,10 @@ def _changes(run: Run, base: Shape | None) -> list[tuple[str, Any]]:
     if base is not None and not base.mtp_num_layers:  # depths of their own that a shape on record does not have
         for name, key in (("mtp_num_layers", "mtp_num_layers"), ("mtp_pattern", "mtp_hybrid_override_pattern")):
             value = run.maybe(f"model.{key}")
+            value = _whole(value) if name == "mtp_num_layers" else _text(value)
             if value:
                 found.append((name, value))
-        found.append(("mtp_shared", bool(run.maybe("model.mtp_use_repeated_layer"))))
+        found.append(("mtp_shared", run.maybe("model.mtp_use_repeated_layer") is True))
     take("mtp_shared", "mtp_use_repeated_layer", lambda value: bool(value) if value is not None else None)
     take("mtp_pattern", "mtp_hybrid_override_pattern", _text)
     take("moe_layer_freq", "moe_layer_freq", lambda value: _frequency(value, run))

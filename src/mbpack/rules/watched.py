@@ -181,6 +181,10 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "train.check_weight_hash_across_dp_replicas_interval",
         "env_vars.CUDA_DEVICE_MAX_CONNECTIONS",
     ),
+    "memory.recompute_effects": (
+        "model.recompute_granularity",
+        "model.recompute_modules",
+    ),
     "memory.recompute_modules": (
         "mixed_precision",
         "model.recompute_granularity",
