@@ -66,7 +66,7 @@ def test_an_answers_file_reads_back_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("gpu: 8\n", r"a.yaml:1: `gpu` is no question of mbpack init; did you mean gpus\?"),
+        ("gpuss: 8\n", r"a.yaml:1: `gpuss` is no question of mbpack init; did you mean gpus\?"),
         ("bridge: '0.6'\ngpus: many\n", "a.yaml:2: gpus: 'many' is no whole number"),
         ("gpus: [8]\n", "a.yaml:1: gpus takes one value"),
         ("- gpus\n", "a.yaml:1:"),

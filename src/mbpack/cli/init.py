@@ -24,6 +24,7 @@ def init(
     data_path: Annotated[str | None, typer.Option(help="Folder, file or dataset name.")] = None,
     checkpoint: Annotated[str | None, typer.Option(help="Megatron checkpoint of the base model.")] = None,
     gpus: Annotated[str | None, typer.Option(help="GPUs in all.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Kind of GPU, such as h100-80gb or gb200: what fits decides defaults.")] = None,
     tp: Annotated[str | None, typer.Option(help="Tensor parallel size.")] = None,
     pp: Annotated[str | None, typer.Option(help="Pipeline parallel size.")] = None,
     vpp: Annotated[str | None, typer.Option(help="Virtual pipeline size, or none.")] = None,

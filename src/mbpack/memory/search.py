@@ -59,11 +59,13 @@ def cost(setup: Setup) -> float:
     return found
 
 
-def ways(setup: Setup, batch: int | None) -> list[Setup]:
+def ways(setup: Setup, batch: int | None, *, keep_recompute: bool = False) -> list[Setup]:
     """Every topology and recompute setting of the same rows on the same GPUs, cheapest first.
 
     `batch`: rows a step, which data parallel ranks and microbatches must divide; None where it is not known.
+    `keep_recompute`: topologies alone.
     """
+    changes: list[dict[str, Any]] = [{}] if keep_recompute else recomputes(setup.shape)
     found: list[Setup] = []
     for pp in _pipelines(setup):
         for tp in _tensors(setup.shape):
@@ -73,7 +75,7 @@ def ways(setup: Setup, batch: int | None) -> list[Setup]:
                 for ep in _experts(setup, pp):
                     base = _divided(setup, tp, pp, cp, ep, batch)
                     if base is not None:
-                        found += [structs.replace(base, **change) for change in recomputes(setup.shape)]
+                        found += [structs.replace(base, **change) for change in changes]
     return sorted(found, key=lambda one: (cost(one), one.tp, one.cp, one.pp, one.ep))
 
 
@@ -121,6 +123,8 @@ def _tensors(shape: Shape) -> Iterator[int]:
 def _contexts(setup: Setup, tp: int) -> Iterator[int]:
     for cp in (1, 2, 4, 8, 16, 32):
         multiple = (2 * cp if cp > 1 else 1) * (tp if tp > 1 else 1)
+        if cp > 1 and setup.shape.linear_attention_freq and setup.release < (0, 5):
+            return  # the gated delta net takes no context parallelism before
         if cp <= setup.gpus and setup.length % multiple == 0 and (cp == 1 or setup.length // cp >= _LEAST_TOKENS):
             yield cp
 

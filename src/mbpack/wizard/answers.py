@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mbpack.facts.gpus import GPUS
 from mbpack.facts.modes import MODES
 
 WORD, TEXT, COUNT, MAYBE_COUNT, YES_NO = "word", "text", "count", "count or none", "yes or no"
@@ -65,6 +66,7 @@ KINDS: dict[str, Kind] = {
     "data_path": Kind(TEXT),
     "checkpoint": Kind(TEXT),
     "gpus": Kind(COUNT),
+    "gpu": Kind(WORD, tuple(GPUS), {"h100": "h100-80gb", "a100": "a100-80gb"}),
     "tp": Kind(COUNT),
     "pp": Kind(COUNT),
     "vpp": Kind(MAYBE_COUNT),
@@ -130,8 +132,9 @@ def _word(name: str, kind: Kind, value: Any) -> str:
         value = "none" if value in (None, False) else "yes"  # YAML reads `none` as text but `off` as text, `~` as null
     word = str(value).strip().lower().replace("-", "_").replace(" ", "_")
     word = (kind.synonyms or {}).get(word, word)
-    if word in kind.words:
-        return word
+    for known in kind.words:
+        if word in (known, known.replace("-", "_")):
+            return known
     near = difflib.get_close_matches(word, kind.words, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise AnswerError(f"{name}: {value!r} is not one of {', '.join(kind.words)}{hint}")

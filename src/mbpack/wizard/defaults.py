@@ -93,18 +93,49 @@ def checkpoint(draft: Draft) -> Default:
 # ---------------------------------------------------------------------- topology
 
 
+def gpu(draft: Draft) -> Default:
+    from mbpack.wizard.memory import USUAL_GPU, own_gpu
+
+    found = own_gpu(draft)
+    return (
+        Default(found, "in the recipe's name") if found is not None else Default(USUAL_GPU, "what most recipes are written for")
+    )
+
+
 def gpus(draft: Draft) -> Default:
+    from mbpack.wizard.memory import enough_gpus
+
     needed = catalog.model_parallel(draft.recipe)
-    if draft.recipe.gpus and draft.recipe.gpus % needed == 0:
-        return Default(draft.recipe.gpus, "the recipe's own count")
+    own = bool(draft.recipe.gpus) and (draft.recipe.gpus or 0) % needed == 0
+    start = draft.recipe.gpus if own and draft.recipe.gpus else needed
+    enough = enough_gpus(draft, start)
+    if enough is not None and enough > start:
+        return Default(enough, f"the smallest number on which it fits; on {start}, as in the recipe, it does not")
+    if own:
+        return Default(start, "the recipe's own count")
     return Default(needed, "what one copy of the model takes with the recipe's topology")
 
 
+def _fitting(draft: Draft, name: str, own: Default) -> Default:
+    """The size of the smallest topology that fits, where the recipe's own does not."""
+    from mbpack.wizard import memory
+
+    if memory.own_fits(draft, int(draft.get("gpus"))) is not False:
+        return own
+    found = memory.smallest(draft, int(draft.get("gpus")))
+    size = getattr(found, name) if found is not None else own.value
+    return own if size == own.value else Default(size, "the smallest topology that fits; the recipe's own does not")
+
+
 def tp(draft: Draft) -> Default:
-    return _share(draft, "tensor_model", 1)
+    return _fitting(draft, "tp", _share(draft, "tensor_model", 1))
 
 
 def pp(draft: Draft) -> Default:
+    return _fitting(draft, "pp", _own_pp(draft))
+
+
+def _own_pp(draft: Draft) -> Default:
     found = _share(draft, "pipeline_model", draft.tp)
     layers = draft.recipe_value("model.num_layers")
     if not isinstance(layers, int) or layers % found.value == 0 or has_own_split(draft, found.value):
@@ -115,7 +146,7 @@ def pp(draft: Draft) -> Default:
 
 
 def cp(draft: Draft) -> Default:
-    return _share(draft, "context", formulas.product((draft.tp, draft.pp)))
+    return _fitting(draft, "cp", _share(draft, "context", formulas.product((draft.tp, draft.pp))))
 
 
 def _share(draft: Draft, key: str, taken: int) -> Default:
@@ -138,6 +169,10 @@ def vpp(draft: Draft) -> Default:
 
 
 def ep(draft: Draft) -> Default:
+    return _fitting(draft, "ep", _own_ep(draft))
+
+
+def _own_ep(draft: Draft) -> Default:
     own = draft.recipe_count("model.expert_model_parallel_size")
     etp_size = draft.recipe_value("model.expert_tensor_parallel_size")
     room, rest = divmod(draft.get("gpus"), formulas.product((draft.pp, etp_size if isinstance(etp_size, int) else 1)))
@@ -188,13 +223,18 @@ def fp8_unit(draft: Draft) -> formulas.Derived | None:
     return None if fp8 is None else formulas.fp8_width_multiple(fp8.block, draft.tp, draft.cp, draft.sp)
 
 
-def seq_length(draft: Draft) -> Default:
+def wanted_length(draft: Draft) -> tuple[int, str]:
+    """The length that is proposed before it is rounded to what the topology needs, and why."""
     own = draft.recipe_count("dataset.seq_length", draft.recipe_count("model.seq_length", TEXT_LENGTH))
     text = draft.recipe_kind is DatasetKind.GPT_SFT
     wanted = max(own, TEXT_LENGTH) if text else own
+    return wanted, "start here for text when memory allows" if text and wanted == TEXT_LENGTH else "as in the recipe"
+
+
+def seq_length(draft: Draft) -> Default:
+    wanted, why = wanted_length(draft)
     unit = length_unit(draft).value
     value = formulas.round_up(wanted, unit)
-    why = "start here for text when memory allows" if text and wanted == TEXT_LENGTH else "as in the recipe"
     return Default(value, why if value == wanted else f"{wanted} rounded up to a multiple of {unit}")
 
 
@@ -298,6 +338,7 @@ DEFAULTS: dict[str, Rule] = {
         data_path,
         checkpoint,
         gpus,
+        gpu,
         tp,
         pp,
         cp,

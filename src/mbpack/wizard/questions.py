@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mbpack.facts.gpus import GPUS
 from mbpack.facts.knowledge import KNOWLEDGE
 from mbpack.facts.modes import ENERGON as NATIVE
 from mbpack.facts.modes import IN_BATCH, MODES, NONE
@@ -32,7 +33,8 @@ class Question:
 
     ``why``: what depends on it, for the help key, together with what `mbpack explain` has about ``topics`` and ``rules``
     (codes; the first one in full). ``options``: the choices, None for free answers. ``search``: options are found by
-    typing parts of their name. ``asked``: whether the answers so far leave anything to ask.
+    typing parts of their name. ``asked``: whether the answers so far leave anything to ask. ``optional``: nobody misses it
+    where no terminal can ask.
     """
 
     key: str
@@ -43,6 +45,7 @@ class Question:
     search: bool = False
     rules: tuple[str, ...] = ()
     topics: Callable[[Draft], tuple[str, ...]] = lambda draft: ()
+    optional: bool = False
 
 
 # ---------------------------------------------------------------------- options
@@ -84,6 +87,10 @@ def _recipes(draft: Draft) -> list[Option]:
 
 def _size(recipe: Recipe) -> str:
     return f"{recipe.gpus} GPU{'s' if recipe.gpus > 1 else ''}" if recipe.gpus else ""
+
+
+def _gpus(draft: Draft) -> list[Option]:
+    return [Option(gpu.name, gpu.name, f"{gpu.usable:.0f} GiB usable") for gpu in GPUS.values()]
 
 
 def _data(draft: Draft) -> list[Option]:
@@ -141,6 +148,12 @@ def _open_recipe(draft: Draft) -> bool:
 def _family_topic(draft: Draft) -> tuple[str, ...]:
     found = catalog.find_family(draft.release, draft.get("family")) if draft.given("family") else None
     return (found,) if found is not None else ()
+
+
+def _unnamed_gpu(draft: Draft) -> bool:
+    from mbpack.wizard.memory import own_gpu
+
+    return own_gpu(draft) is None
 
 
 def _has_path(draft: Draft) -> bool:
@@ -220,6 +233,16 @@ QUESTIONS: tuple[Question, ...] = (
         "Fine-tuning starts from it; a PEFT run without one is refused. The import command is printed at the end.",
         asked=_fine_tuning,
         rules=("PFT101",),
+    ),
+    Question(
+        "gpu",
+        "Kind of GPU",
+        "Its memory decides which topology and length fit; what they need is shown from here on. The recipe's name says which one"
+        " it was written for.",
+        asked=_unnamed_gpu,
+        options=_gpus,
+        rules=("MEM101",),
+        optional=True,
     ),
     Question(
         "gpus",

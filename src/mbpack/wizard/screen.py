@@ -55,6 +55,12 @@ def forming(question: Question, draft: Draft, width: int) -> Iterator[str]:
             yield from wrapped(f"-> family {_family_title(draft)}", width, "  ", "     ")
         if question.key in ("vpp", "cp", "sp", "seq_length", "ep"):
             yield from wrapped(f"-> data parallel {draft.dp}", width, "  ", "     ")
+        if question.key in ("tp", "pp", "cp", "ep", "sp", "seq_length"):
+            from mbpack.wizard.memory import line
+
+            needs = line(draft)
+            if needs is not None:
+                yield from wrapped(f"-> {needs}", width, "  ", "     ")
         if question.key == "seq_length":
             from mbpack.wizard.defaults import length_unit
 

@@ -177,7 +177,9 @@ def missing(given: Mapping[str, Any]) -> list[str]:
         if question is None:
             return found
         proposal = session.proposal(question)
-        if question.key != "recipe" or "family" not in given:
+        if question.optional:
+            pass
+        elif question.key != "recipe" or "family" not in given:
             found.append(question.key)
         elif not proposal.known:
             _ = session.draft.recipe  # says why the family has none
