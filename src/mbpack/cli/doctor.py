@@ -40,7 +40,6 @@ def doctor(
     skip_foreign: Annotated[
         bool, typer.Option("--skip-foreign", help="Say nothing of named files that are no Megatron-Bridge configurations.")
     ] = False,
-    gpu: Annotated[str | None, typer.Option(help="Kind of GPU, such as h100 or b200.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Treat the files as layers of one configuration.")] = False,
     select: Annotated[str | None, typer.Option(help="Only these rules: codes, slugs or topics, comma separated.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Not these rules.")] = None,

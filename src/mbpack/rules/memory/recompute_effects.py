@@ -79,13 +79,14 @@ class CoreAttentionAddsMemory(Rule):
         setup = setup_of(run)
         if setup is not None and not any(kind.startswith("A") for kind in _kinds(setup)):
             return
+        at = MODULES if run.wrote(MODULES) else GRANULARITY
         yield self.finding(
             run,
             NOTE,
-            MODULES if run.wrote(MODULES) else GRANULARITY,
+            at,
             "recompute of core_attn adds memory with flash or fused attention" + (_figures(setup) if setup is not None else ""),
             why="The kernel keeps no scores that recompute could drop; recompute keeps the whole qkv buffer in the place of v.",
-            related=(GRANULARITY, BACKEND),
+            related=(BACKEND,) if at == GRANULARITY else (GRANULARITY, BACKEND),
             fix=Fix(_instead(modules, setup)),
         )
 
