@@ -204,7 +204,7 @@ def test_a_plain_value_is_written_where_its_span_says(text: str) -> None:
         ('a: "\\q"\n', "syntax", 1, 6, "backslash"),
         ("a: ${x\n", "interpolation", 1, 4, "close it"),
         ("a: 0x_\n", "value", 1, 4, "quotes"),
-        ("a: !!set {b}\n", "tag", 1, 10, "plain values"),
+        ("a: !!set {b}\n", "set", 1, 10, "plain values"),
         ("~: 1\n", "non-string-key", 1, 1, "write a name"),
         ("a: &x [*x]\n", "recursive-alias", 1, 7, "write it out"),
         ("- 1\n- 2\n", "not-a-mapping", 1, 1, "section:"),

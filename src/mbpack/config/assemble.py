@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mbpack.config.context import Context, ContextError
-from mbpack.config.document import Document, Item
+from mbpack.config.document import Document, is_whole
 from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.overrides import Override, OverrideProblem, as_document
 from mbpack.config.run import Run
@@ -17,7 +17,6 @@ from mbpack.facts.schema import schema
 
 #: From this likeness on a name is taken for a misspelling of a shipped one rather than somebody's own recipe.
 _ALIKE = 0.93
-CONTAINER = "ConfigContainer"
 
 
 class UnknownRecipe(ContextError):
@@ -26,12 +25,6 @@ class UnknownRecipe(ContextError):
     def __init__(self, message: str, mistaken: bool) -> None:
         super().__init__(message)
         self.mistaken = mistaken
-
-
-def is_complete(root: Item) -> bool:
-    """Whether a file is a whole configuration: its top-level ``_target_`` is the container."""
-    target = root.value.get("_target_") if isinstance(root.value, dict) else None
-    return target is not None and isinstance(target.value, str) and target.value.rpartition(".")[2] == CONTAINER
 
 
 def find_recipe(context: Context) -> Recipe | None:
@@ -76,7 +69,7 @@ def build_run(
         ContextError: when the context's recipe does not exist.
     """
     layers = [Layer(document.root, Origin.FILE, document) for document in documents if document.root is not None]
-    complete = bool(layers) and is_complete(layers[0].root)
+    complete = bool(layers) and is_whole(layers[0].root)
     if overrides:
         for document in override_documents or (as_document(overrides),):
             if document.root is not None:

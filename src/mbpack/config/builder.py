@@ -22,6 +22,7 @@ MAX_ODD_TEXTS: Final = 200
 
 _STR: Final = "tag:yaml.org,2002:str"
 _COLLECTION_TAGS: Final = {"mapping": "tag:yaml.org,2002:map", "sequence": "tag:yaml.org,2002:seq"}
+_SET_TAG: Final = "tag:yaml.org,2002:set"
 _PATH_TAGS: Final = tuple(f"tag:yaml.org,2002:python/object/apply:pathlib.{name}" for name in ("Path", "PosixPath"))
 _PROPERTIES: Final = r"(?:[&!]\S*(?:\s|#.*)*)+"
 _OPEN: Final = object()
@@ -96,7 +97,7 @@ class _Builder:
         if depth > MAX_DEPTH:
             raise TooDeep
         if node.tag is not COLLECTION and node.tag != _COLLECTION_TAGS["mapping"]:
-            self._bad_tag(node)
+            self._bad_tag(node, "set" if node.tag == _SET_TAG else "tag")
         values: dict[Any, Item] = {}
         for key_node, value_node in node.value:
             if key_node.tag is TEXT:
@@ -175,9 +176,9 @@ class _Builder:
         known.anchored = True
         return Item(known.value, node, key, known.quoted, True, known.flow)
 
-    def _bad_tag(self, node: Node) -> None:
+    def _bad_tag(self, node: Node, kind: str = "tag") -> None:
         tag = shorten(short_tag(str(node.tag)))
-        self._problem("tag", f"the tag `{tag}` is not read here: write plain values", node)
+        self._problem(kind, f"the tag `{tag}` is not read here: write plain values", node)
 
     def _problem(self, kind: str, message: str, node: Node, fatal: bool = True) -> None:
         self.problems.append(Problem(kind, message, node_span(node), fatal))

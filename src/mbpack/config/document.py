@@ -26,6 +26,8 @@ MAX_BYTES: Final = 4_000_000
 MAX_PROBLEMS: Final = 50
 """Most problems of one document that are kept, of each kind: fatal ones and notes."""
 
+CONTAINER: Final = "ConfigContainer"
+_TARGET: Final = "_target_"
 _COMMENT: Final = re.compile(r"^[ \t]*(#.*)$", re.MULTILINE)
 _TRAILING: Final = re.compile(r"[ \t](#[ \t]*mbpack[ \t]*:.*)$", re.MULTILINE)
 _OTHER_ENCODINGS: Final = (
@@ -201,6 +203,12 @@ def _read(document: Document) -> None:
         _accept(document, item)
 
 
+def is_whole(root: Item) -> bool:
+    """Whether a file is a whole configuration: its top-level ``_target_`` is the container."""
+    target = root.value.get(_TARGET) if isinstance(root.value, dict) else None
+    return target is not None and isinstance(target.value, str) and target.value.rpartition(".")[2] == CONTAINER
+
+
 def _capped(problems: list[Problem]) -> list[Problem]:
     """At most MAX_PROBLEMS that refuse the file and as many notes."""
     if len(problems) <= MAX_PROBLEMS:
@@ -215,6 +223,10 @@ def _accept(document: Document, item: Item) -> None:
     value = item.value
     if isinstance(value, dict):
         document.root = item
+        if _TARGET in value and is_whole(item):
+            from .saved import read_as_saved
+
+            read_as_saved(document)
         return
     if value is None:
         document.root = Item({}, item.span)

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mbpack.config.assemble import build_run, is_complete
+from mbpack.config.assemble import build_run
 from mbpack.config.context import Context, ContextError, Given, parse_directives, resolve_context
-from mbpack.config.document import Item, walk
+from mbpack.config.document import Item, is_whole, walk
 from mbpack.config.edit import CannotEdit
 from mbpack.config.overrides import as_document, parse_overrides
 from mbpack.config.run import Run
@@ -81,7 +81,7 @@ def migrate(state: State, to: str, source: str | None = None, given: Given | Non
     release = _source(state, context, source, target.release)
     made = Migration(state, state, release, target, context=replace(given or Given(), bridge=target.text))
     before = _run(state, context, release)
-    complete = bool(state.documents) and state.documents[0].root is not None and is_complete(state.documents[0].root)
+    complete = bool(state.documents) and state.documents[0].root is not None and is_whole(state.documents[0].root)
     renames.keys(made)
     renames.dataset_class(made, before.settings.class_at("dataset") if before is not None else None, complete)
     renames.packing_switch(made, complete)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mbpack.config.document import Document, Item, Problem
+from mbpack.config.document import Document, Item, Problem, walk
 from mbpack.config.run import Run
 from mbpack.config.settings import ABSENT, Origin, Setting
 from mbpack.rules.base import NOTE, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, Rule
@@ -14,8 +14,8 @@ from mbpack.rules.base import NOTE, REJECTED_LOAD, Edit, Finding, Fix, Rejecting
 class DuplicateKey(RejectingRule):
     """A key may stand only once in a mapping.
 
-    Plain YAML parsers let the last one win; OmegaConf refuses the file. Two entries that give no key different values
-    can be joined by `--fix`.
+    OmegaConf refuses the file. A complete file is read by a plain YAML parser, which lets the last one win. Two entries that give
+    no key different values can be joined by `--fix`.
 
     ## Bad
     ```yaml
@@ -104,9 +104,20 @@ def document_findings(document: Document) -> Iterator[Finding]:
             message=problem.message,
             why="OmegaConf refuses the file." if problem.fatal else "",
             setting=_place(problem, document),
-            fix=_joined(document, problem) if rule is DUPLICATE else None,
+            fix=_joined(document, problem) if rule is DUPLICATE else _without(document, problem),
             station="load",
         )
+
+
+def _without(document: Document, problem: Problem) -> Fix | None:
+    """The key of a set that a complete file holds goes."""
+    if problem.kind != "set" or problem.fatal or document.root is None:
+        return None
+    for place, item in walk(document.root):
+        if place and item.span == problem.span:
+            path = ".".join(str(part) for part in place)
+            return Fix(f"remove {path}", (Edit("delete", path),))
+    return None
 
 
 def _joined(document: Document, problem: Problem) -> Fix:
