@@ -91,6 +91,28 @@ def test_the_schema_follows_from_the_rows(tmp_path: Path, capsys: pytest.Capture
     assert data["data"]["max"] == 3
 
 
+FITTING = "--bridge 0.6 --gpus 8 --tp 2 --sp --schema chat --gbs 32 --recipe llama31_8b_sft_config".split()
+
+
+def test_pack_lengths_that_do_not_fit_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("plan", BIMODAL, *FITTING, "--no-chart", "--pack", "2048,8192,65536") == 0
+    shown = capsys.readouterr().out
+    assert "on h100-80gb" in shown
+    assert "! does not fit" in shown
+    assert "the longest row that fits for certain on 8 x h100-80gb" in shown
+
+
+def test_a_length_that_does_not_fit_is_not_recommended(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("plan", BIMODAL, *FITTING, "--pack", "4096,131072", "--json", "-") == 0
+    data = json.loads(capsys.readouterr().out)
+    verdicts = {one["pack_size"]: one["verdict"] for one in data["memory"]["packs"]}
+    assert verdicts == {4096: "fits", 131072: "does not fit"}
+    assert data["recommendation"]["pack_size"] == 4096
+    assert 4096 < data["memory"]["longest_row_tokens"] < 131072
+    assert run("plan", BIMODAL, *FITTING, "--gpu", "gb200", "--pack", "4096", "--json", "-") == 0
+    assert json.loads(capsys.readouterr().out)["memory"]["longest_row_tokens"] > data["memory"]["longest_row_tokens"]
+
+
 def test_every_mode(capsys: pytest.CaptureFixture[str]) -> None:
     flags = "--pack 4096 --gpus 8 --cp 2 --mode all --mbs 2 --buffer 8,32 --json -".split()
     assert run("plan", BIMODAL, *flags) == 0
@@ -142,6 +164,10 @@ def test_lengths_to_standard_output_and_from_standard_input(
         (["plan", BIMODAL, "--gbs", "8", "--token-slots", "8"], "mbpack plan: give --token-slots or --gbs, not both"),
         (["plan", BIMODAL, "--tp", "0"], "mbpack plan: TP must be at least 1"),
         (["plan", BIMODAL, "--mode", "both"], "mbpack plan: --mode both: one of offline"),
+        (["plan", BIMODAL, "--gpu", "h200"], "mbpack plan: --gpu needs --recipe"),
+        (["plan", BIMODAL, "--recipe", "nosuch_config"], "mbpack plan: Megatron-Bridge 0.6 has no recipe nosuch_config"),
+        (["plan", BIMODAL, "--recipe", "llama31_8b_sft_config", "--gpu", "tpu"], "mbpack plan: --gpu tpu: one of a100-40gb"),
+        (["plan", BIMODAL, "--recipe", "wan_1_3b_sft_config"], "mbpack plan: WanModelProvider: not modelled"),
         (["plan", BIMODAL, "--patch", "15"], "mbpack plan: --patch is 14 or 16"),
         (["plan", BIMODAL, "--turn-tokens", "4"], "mbpack plan: --chat-template and --turn-tokens need --tokenizer"),
         (["plan", BIMODAL, "--json", "."], "mbpack plan: .: is a directory"),

@@ -30,6 +30,7 @@ from mbpack.cli.lengths import (
 
 if TYPE_CHECKING:
     from mbpack.plan.candidates import Setup
+    from mbpack.plan.memory import Memory
     from mbpack.plan.readers import Options
     from mbpack.plan.report_json import Plan
     from mbpack.plan.report_text import Line
@@ -49,6 +50,8 @@ def plan(
     gbs: Annotated[int | None, typer.Option(help="Packs per step, the same for every pack length.")] = None,
     dp: Annotated[int | None, typer.Option(help="Data parallel size.")] = None,
     gpus: Annotated[int | None, typer.Option(help="Number of GPUs, instead of --dp.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe to be trained: marks pack lengths that do not fit the GPU.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Kind of GPU, with --recipe, such as h100-80gb or gb200.")] = None,
     tp: Annotated[int, typer.Option(help="Tensor parallel size.")] = 1,
     pp: Annotated[int, typer.Option(help="Pipeline parallel size.")] = 1,
     cp: Annotated[int, typer.Option(help="Context parallel size.")] = 1,
@@ -83,6 +86,7 @@ def plan(
     workers: Workers = 0,
 ) -> int:
     """Compare pack lengths on real row lengths: text, .npy, parquet, JSONL, packed data or histograms; - for stdin."""
+    from mbpack.cli.plan_memory import memory_of
     from mbpack.plan._optional import PlanError
     from mbpack.plan.chart import check_plot
 
@@ -103,6 +107,8 @@ def plan(
         setup.check((1,))
         assumed = _assumed(bridge, setup)
         made = _plan(lengths, options, _numbers("--pack", pack), setup, schema, assumed, jobs)
+        sizes = [candidate.pack_size for candidate in made.candidates]
+        made = _with_memory(made, memory_of(made.setup, sizes, recipe, gpu, gpus))
         made = replace(made, simulations=_simulate(made, wanted))
         _deliver(made, json_output, plot, write_to, choose, chart)
     except PlanError as error:
@@ -246,6 +252,16 @@ def _plan(
         candidates = evaluate(histogram, sizes, setup, lambda size: say(f"packing {size}"), jobs)
     notes = tuple(note for reading in readings for note in reading.notes)
     return Plan(histogram, readings, setup, assumed, candidates, recommend(candidates), (), notes)
+
+
+def _with_memory(made: Plan, memory: Memory | None) -> Plan:
+    """The plan with its memory; a length that does not fit is not recommended while another one may fit."""
+    from mbpack.plan.recommend import recommend
+
+    if memory is None:
+        return made
+    room = [one for one in made.candidates if memory.by_pack[one.pack_size].low <= memory.usable]
+    return replace(made, memory=memory, recommendation=recommend(room) if room else made.recommendation)
 
 
 def _simulate(made: Plan, wanted: Simulations) -> tuple[Any, ...]:

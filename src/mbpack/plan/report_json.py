@@ -10,6 +10,7 @@ from mbpack import __version__
 from mbpack.facts import formulas
 from mbpack.plan.candidates import UNSEEDED_SPREAD, Candidate, Setup
 from mbpack.plan.histogram import Histogram
+from mbpack.plan.memory import Memory
 from mbpack.plan.readers import Reading
 from mbpack.plan.recommend import Recommendation
 
@@ -50,6 +51,7 @@ class Plan:
     recommendation: Recommendation
     simulations: Sequence[Any] = ()
     notes: tuple[str, ...] = ()
+    memory: Memory | None = None
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -97,7 +99,22 @@ def as_json(plan: Plan) -> dict[str, Any]:
             "pack_size": plan.recommendation.pack_size,
             "reasons": list(plan.recommendation.reasons),
         },
+        "memory": _memory(plan.memory),
         "simulations": [{"mode": _mode(one), **asdict(one)} for one in plan.simulations],
+    }
+
+
+def _memory(memory: Memory | None) -> dict[str, Any] | None:
+    """What every pack length needs of the GPU, in GiB; null where no recipe was named."""
+    if memory is None:
+        return None
+    return {
+        "recipe": memory.recipe,
+        "gpu": memory.gpu,
+        "gpus": memory.gpus,
+        "usable_gib": memory.usable,
+        "longest_row_tokens": memory.longest,
+        "packs": [{"pack_size": pack, **asdict(fit)} for pack, fit in memory.by_pack.items()],
     }
 
 

@@ -81,6 +81,7 @@ def _loss(rows: int, tokens: int, total: int) -> str:
 
 def _table(plan: Plan) -> Iterator[Line]:
     head = ["pack", "gbs", "packs", "fill", "seqs/pack", "truncated", "dropped", "steps"]
+    head += [f"on {plan.memory.gpu}"] if plan.memory is not None else []
     body = []
     for candidate in plan.candidates:
         packed = candidate.packed
@@ -95,6 +96,7 @@ def _table(plan: Plan) -> Iterator[Line]:
                 _loss(candidate.truncated.rows, candidate.truncated.tokens, candidate.tokens),
                 _loss(candidate.dropped.rows, candidate.dropped.tokens, candidate.tokens),
                 f"{about}{packed.steps_per_epoch:,}" if packed else "-",
+                *([plan.memory.cell(candidate.pack_size)] if plan.memory is not None else []),
             ]
         )
     yield from _grid(plan, head, body)
@@ -157,6 +159,8 @@ def _conclusion(plan: Plan) -> Iterator[Line]:
             yield from _wrapped(f"note {candidate.pack_size}: {candidate.batch.note}", "    ", "dim", "")
     if any(candidate.crash and candidate.packed for candidate in plan.candidates):
         yield "! the numbers leave out the rows that make preparation fail", "dim"
+    if plan.memory is not None:
+        yield from _wrapped(plan.memory.hint(), "  ", "", first="")
     if plan.assumed:
         yield from _wrapped("Assumed: " + ", ".join(plan.assumed), "  ", "dim", first="")
 
