@@ -145,3 +145,63 @@ def test_the_same_program_as_json_and_text(mbpack: Call, folder: Path) -> None:
         if result["ruleId"] == "BAT101"
     ]
     assert regions == [14]
+
+
+OWN = """\
+import argparse
+from megatron.bridge.recipes.llama import llama3_8b_sft_config
+from megatron.bridge.training.finetune import finetune
+from megatron.bridge.training.gpt_step import forward_step
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mbs", type=int, default=1)
+args = parser.parse_args()
+cfg = llama3_8b_sft_config()
+cfg.train.micro_batch_size = args.mbs
+finetune(cfg, forward_step)
+"""
+
+
+def test_a_script_that_starts_a_program_gives_it_its_arguments(doctor: Call, folder: Path) -> None:
+    (folder / "own.py").write_text(OWN)
+    (folder / "run.sh").write_text("#SBATCH --nodes=2 --gpus-per-node=8\nsrun --ntasks-per-node=8 python own.py --mbs 4\n")
+    (entry,) = doctor("run.sh").data["files"]
+    (found,) = [finding for finding in entry["findings"] if finding["code"] == "BAT101"]
+    assert (found["severity"], found["path"], found["line"]) == ("error", "own.py", 10)
+    assert entry["context"]["gpus"] == 16
+    (folder / "run.sh").write_text("torchrun --nproc_per_node=8 own.py\n")
+    assert doctor("run.sh").code == 0
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cat > job.py <<'PY'\n{}PY\ntorchrun --nproc_per_node=8 job.py --mbs 4\n",
+        "cat <<'PY' | tee job.py\n{}PY\ntorchrun --nproc_per_node=8 ./job.py --mbs 4\n",
+        "uv run python -m torch.distributed.run --nproc_per_node=8 - --mbs 4 <<'PY'\n{}PY\n",
+        "srun --container-image=a.sqsh \\\n  --ntasks-per-node=8 python3 - --mbs 4 <<PY\n{}PY\n",
+    ],
+)
+def test_programs_written_in_a_script(doctor: Call, folder: Path, script: str) -> None:
+    (folder / "run.sh").write_text(script.format(OWN))
+    (entry,) = doctor("run.sh").data["files"]
+    (found,) = [finding for finding in entry["findings"] if finding["code"] == "BAT101"]
+    lines = script.format(OWN).split("\n")
+    assert lines[found["line"] - 1] == "cfg.train.micro_batch_size = args.mbs"
+    assert found["severity"] == "error"
+
+
+def test_shell_variables_in_a_program_are_put_in_where_they_are_known(doctor: Call, folder: Path) -> None:
+    program = OWN.replace("args.mbs", "$MBS")
+    (folder / "run.sh").write_text(f"MBS=4\ntorchrun - <<PY\n{program}PY\n")
+    codes = [finding["code"] for finding in doctor("run.sh").data["files"][0]["findings"]]
+    assert "BAT101" in codes
+    (folder / "run.sh").write_text(f"torchrun - <<PY\n{program}PY\n")
+    assert doctor("run.sh").code == 2
+
+
+def test_a_program_that_is_not_there_is_named(mbpack: Call, folder: Path) -> None:
+    (folder / "run.sh").write_text("torchrun --nproc_per_node=8 finetune_mine.py --mbs 2\n")
+    answer = mbpack("doctor", "run.sh")
+    assert answer.code == 2
+    assert "finetune_mine.py" in answer.err

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from mbpack.cli.inputs import InputError, NothingHere, read
 from mbpack.config.document import Document
-from mbpack.config.python import PythonError, read_program
+from mbpack.config.python import Command, Made, PythonError, read_program
+from mbpack.config.python.reading import Load
+from mbpack.config.shell import Script, Started
+from mbpack.config.shell.started import Here, programs_in
 from mbpack.engine.doctor import Request
 
 Read = Callable[[str], Sequence[Document]]
@@ -22,16 +25,8 @@ def of_program(path: str, request: Request, read_yaml: Read) -> Iterator[Request
         InputError: it cannot be read, or makes no configuration of Megatron-Bridge.
     """
     program = read(path)
-    folder = os.path.dirname(path)
-
-    def load(name: str) -> Sequence[Document] | None:
-        for place in (name, os.path.join(folder, name)):
-            if os.path.isfile(place):
-                return read_yaml(place)
-        return None
-
     try:
-        made, notes = read_program(program.text, path, request.flags.bridge, load)
+        made, notes = read_program(program.text, path, request.flags.bridge, _loader(path, read_yaml))
     except PythonError as error:
         raise InputError(f"{path}:{error.line}:{error.column}: {error}") from None
     if not made:
@@ -47,6 +42,83 @@ def of_program(path: str, request: Request, read_yaml: Read) -> Iterator[Request
             variable=configuration.variable,
             path=path,
         )
+
+
+def of_script(path: str, script: Script, request: Request, read_yaml: Read) -> Iterator[Request]:
+    """What is to be judged for the Python programs that a launch script starts: files beside it, and those written in it.
+
+    Raises:
+        NothingHere: none of them makes a configuration that can be read.
+    """
+    written = list(programs_in(read(path).text, script.variables)) if "<<" in read(path).text else []
+    seen: list[str] = []
+    any_made = False
+    for started in script.started:
+        name = started.program.text
+        found = _program_of(path, started, written)
+        if found is None:
+            seen.append(name)
+            continue
+        text, where = found
+        for made in _made_by(text, where, path, started, request, read_yaml):
+            any_made = True
+            given = made.given
+            given = replace(given, gpus=started.counts.gpus or given.gpus, nodes=started.counts.nodes or given.nodes)
+            yield replace(
+                request,
+                documents=made.variants[1].documents,
+                variants=made.variants,
+                shown=given,
+                variable=made.variable,
+                path=path if where == path else f"{path} + {where}",
+            )
+    if not any_made:
+        what = f"it starts {', '.join(dict.fromkeys(seen))}, not found beside it" if seen else "it starts none that makes one"
+        raise NothingHere(f"{path}: no launch command of Megatron-Bridge and no program with a configuration: {what}")
+
+
+def _program_of(path: str, started: Started, written: Sequence[Here]) -> tuple[str, str] | None:
+    """The text of a started program and the file it stands in."""
+    name = started.program.text
+    if name == "-":
+        return next(((here.text, path) for here in written if not here.file and here.line == started.program.line), None)
+    base = name.rpartition("/")[2]
+    inside = [here for here in written if here.file == base and here.line < started.program.line]
+    if inside:
+        return inside[-1].text, path
+    for place in (name, os.path.join(os.path.dirname(path), name), os.path.join(os.path.dirname(path), base)):
+        if started.program.known and os.path.isfile(place):
+            return read(place).text, place
+    return None
+
+
+def _made_by(text: str, where: str, path: str, started: Started, request: Request, read_yaml: Read) -> list[Made]:
+    """The configurations that a started program hands over; none for a program of another kind."""
+    if "megatron" not in text:
+        return []
+    arguments = tuple(word.text if word.known else None for word in started.arguments)
+    command = Command(arguments, started.environment)
+    try:
+        made, _ = read_program(text, where, request.flags.bridge, _loader(path, read_yaml), command)
+    except PythonError as error:
+        raise InputError(f"{where}:{error.line}:{error.column}: {error}") from None
+    handed = [configuration for configuration in made if configuration.launched]
+    if where == path:  # the text is a part of the file: it is not to be written back
+        for document in (document for entry in handed for variant in entry.variants for document in variant.documents):
+            document.reread = None
+    return handed
+
+
+def _loader(path: str, read_yaml: Read) -> Load:
+    folder = os.path.dirname(path)
+
+    def load(name: str) -> Sequence[Document] | None:
+        for place in (name, os.path.join(folder, name)):
+            if os.path.isfile(place):
+                return read_yaml(place)
+        return None
+
+    return load
 
 
 def _nothing(path: str, text: str, notes: object) -> str:

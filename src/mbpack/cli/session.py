@@ -179,11 +179,17 @@ def _launches(path: str, request: Request) -> Iterator[Request]:
 
     script = read(path)
     try:
-        launches = read_script(script.text, path).launches
+        whole = read_script(script.text, path)
     except ScriptError as error:
         raise InputError(str(error)) from None
-    if not launches:
+    launches = whole.launches
+    if not launches and not whole.started:
         raise NothingHere(f"{path}: no launch command of Megatron-Bridge found in this script")
+    if not launches:
+        from mbpack.cli.programs import of_script
+
+        yield from of_script(path, whole, request, _read)
+        return
     for launch in launches:
         files = [word.text for word in launch.config_files if word.known]
         base = os.path.dirname(path)

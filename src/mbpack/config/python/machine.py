@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from mbpack.config.python.commandline import Option
 from mbpack.config.python.values import (
     NOTHING,
     Cell,
@@ -41,6 +42,13 @@ class Base(Protocol):
 
     def default(self, cls: str, name: str) -> Value | bool | None:
         """The same for an attribute that the constructor of a class was not given."""
+
+
+class Command(Struct, frozen=True):
+    """The command that starts a program: its arguments (None for one that is not known) and what is set in its environment."""
+
+    arguments: tuple[str | None, ...] = ()
+    environment: Mapping[str, str] = {}
 
 
 class OutOfSteps(Exception):
@@ -78,14 +86,21 @@ class Shown(Struct, frozen=True):
 class Machine:
     """State and helpers; :mod:`mbpack.config.python.expressions` and its neighbours build on it.
 
-    ``defaults``: defaults of arguments and environment variables count as given. ``forced``: values that expressions
+    ``command`` is the command that starts the program, where it is known. ``defaults``: defaults of arguments and environment variables count as given. ``forced``: values that expressions
     are to have, by their text.
     """
 
     def __init__(
-        self, base: Base | None = None, defaults: bool = False, forced: Mapping[str, Value] | None = None, path: str = ""
+        self,
+        base: Base | None = None,
+        defaults: bool = False,
+        forced: Mapping[str, Value] | None = None,
+        path: str = "",
+        command: Command | None = None,
     ) -> None:
         self.base, self.defaults, self.forced, self.path = base, defaults, dict(forced or {}), path
+        self.command = command
+        self.options: dict[int, list[Option]] = {}  # of a parser, by the time it was made
         self.state = State()
         self.steps = 0
         self.clock = 0

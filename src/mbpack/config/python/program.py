@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mbpack.config.python.machine import MAX_STEPS, Base, Condition, Ended, OutOfSteps, Shown
+from mbpack.config.python.machine import MAX_STEPS, Base, Command, Condition, Ended, OutOfSteps, Shown
 from mbpack.config.python.upstream import Upstream
 from mbpack.config.python.values import NONE, Class, Function, Known, Record, Ref, Symbol, Unknown, Value
 from mbpack.facts.sections import SECTION_NAMES
@@ -93,8 +93,14 @@ def parse_source(source: str) -> ast.Module:
         raise PythonError(f"cannot be read as Python: {' '.join(str(error).split())[:100]}") from None
 
 
-def follow(source: str, path: str | None = None, base: Base | None = None, tree: ast.Module | None = None) -> Program:
-    """Follow a program in all its worlds.
+def follow(
+    source: str,
+    path: str | None = None,
+    base: Base | None = None,
+    tree: ast.Module | None = None,
+    command: Command | None = None,
+) -> Program:
+    """Follow a program in all its worlds; ``command`` is the one that starts it, where it is known.
 
     Raises:
         PythonError: it is no Python.
@@ -102,7 +108,7 @@ def follow(source: str, path: str | None = None, base: Base | None = None, tree:
     tree = tree if tree is not None else parse_source(source)
 
     def run(defaults: bool, forced: Forced | None = None) -> Upstream:
-        return _run(tree, path, base, defaults, forced or {})
+        return _run(tree, path, base, defaults, forced or {}, command)
 
     certain = run(False)
     usual = run(True) if certain.used_defaults else certain
@@ -173,8 +179,10 @@ def _force(node: ast.expr, way: bool, usual: Upstream) -> Forced:
 class Reader(Upstream):
     """Follows one file, and the files of the project that it imports from."""
 
-    def __init__(self, tree: ast.Module, base: Base | None, defaults: bool, forced: Forced, path: str | None) -> None:
-        super().__init__(base, defaults, forced, path or "")
+    def __init__(
+        self, tree: ast.Module, base: Base | None, defaults: bool, forced: Forced, path: str | None, command: Command | None
+    ) -> None:
+        super().__init__(base, defaults, forced, path or "", command)
         self.tree = tree
         self.modules: dict[str, int | None] = {}
 
@@ -330,8 +338,10 @@ class Reader(Upstream):
         return frame
 
 
-def _run(tree: ast.Module, path: str | None, base: Base | None, defaults: bool, forced: Forced) -> Upstream:
-    reader = Reader(tree, base, defaults, forced, path)
+def _run(
+    tree: ast.Module, path: str | None, base: Base | None, defaults: bool, forced: Forced, command: Command | None
+) -> Upstream:
+    reader = Reader(tree, base, defaults, forced, path, command)
     try:
         reader.start()
     except (OutOfSteps, RecursionError):

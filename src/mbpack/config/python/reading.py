@@ -12,7 +12,7 @@ from mbpack.config.document import Document, Item, Span, walk
 from mbpack.config.overrides import Override, OverrideProblem, parse_overrides
 from mbpack.config.python.base import Facts
 from mbpack.config.python.layers import Configuration, Merged, Source, configuration
-from mbpack.config.python.machine import Shown
+from mbpack.config.python.machine import Command, Shown
 from mbpack.config.python.program import Program, World, follow, parse_source
 from mbpack.config.shown_release import infer_release
 from mbpack.facts import recipes
@@ -48,27 +48,29 @@ class Made(Struct, frozen=True):
     variable: str = "cfg"
 
 
-def read_program(text: str, path: str | None, bridge: str | None, load: Load) -> tuple[list[Made], Mapping[str, int]]:
+def read_program(
+    text: str, path: str | None, bridge: str | None, load: Load, command: Command | None = None
+) -> tuple[list[Made], Mapping[str, int]]:
     """Every configuration that a program makes, and what could not be followed (with its line).
 
-    ``bridge`` is the release where somebody named it.
+    ``bridge`` is the release where somebody named it, ``command`` what starts the program.
 
     Raises:
         PythonError: the file is no Python.
     """
     tree = parse_source(text)
     source = Source(text, path, tree)
-    program = follow(text, path, tree=tree)
+    program = follow(text, path, tree=tree, command=command)
     first = [configuration(shown, source, None) for shown in _distinct(program)]
     told = directives_of([Document(path, text, strings=source.strings, language="python")])[0]
     release = _release(bridge or told.bridge, first)
     version = parse_version(bridge or told.bridge or "") if bridge or told.bridge else version_of(release)
     if any(world.machine.asked_base for world in program.worlds):
-        program = follow(text, path, Facts(version), tree)
+        program = follow(text, path, Facts(version), tree, command)
     known = schema(release.name)
 
     def reread(text: str) -> list[Made]:
-        return read_program(text, path, version.text, load)[0]
+        return read_program(text, path, version.text, load, command)[0]
 
     reader = _Reader(program, source, known, load, reread)
     inferred = None

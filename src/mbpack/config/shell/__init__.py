@@ -11,9 +11,10 @@ from mbpack.config.shell.launch import (
     LaunchOverride,
     Script,
     ScriptError,
+    Started,
     Word,
     read_launch,
     read_script,
 )
 
-__all__ = ["Launch", "LaunchFlag", "LaunchOverride", "Script", "ScriptError", "Word", "read_launch", "read_script"]
+__all__ = ["Launch", "LaunchFlag", "LaunchOverride", "Script", "ScriptError", "Started", "Word", "read_launch", "read_script"]

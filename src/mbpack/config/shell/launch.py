@@ -36,6 +36,7 @@ _TALKING = frozenset(
     ("echo", "printf", "cat", "ls", "test", "[", "[[", "cp", "mv", "rm", "mkdir", "grep", "sed", "awk", "tee", ":")
 )
 _WRITTEN = re.compile(r"""(?:[^\s;&|<>()"'`$\\]|\\.|\$\{[^}\n]*\}|\$\w+)+""")
+_PYTHON = re.compile(r"python[\d.]*$|torchrun$|torch\.distributed\.run$")
 _ANY_QUOTED = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
 
 
@@ -134,12 +135,26 @@ class Launch(Struct, frozen=True):
         yield from self.overrides
 
 
+class Started(Struct, frozen=True):
+    """A command that starts a Python program of somebody's: the program's word ("-" for one on standard input), its arguments."""
+
+    program: Word
+    arguments: tuple[Word, ...]
+    counts: Counts
+    environment: Mapping[str, str]
+
+
 class Script(Struct, frozen=True):
-    """A launch script: its launch commands in order, and its comments (line, text), which may hold directives."""
+    """A launch script: its launch commands in order, and its comments (line, text), which may hold directives.
+
+    ``started`` are the Python programs that it starts beside, ``variables`` what its variables hold at the end, where known.
+    """
 
     path: str
     launches: tuple[Launch, ...]
     comments: tuple[tuple[int, str], ...]
+    started: tuple[Started, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_script(source: str, path: str = "") -> Script:
@@ -152,7 +167,7 @@ def read_script(source: str, path: str = "") -> Script:
         raise ScriptError(f"{path or 'script'}: too long for a launch script ({len(source):,} characters)")
     reading = _Reading(source)
     comments = tuple((reading.line(offset), text) for offset, text in reading.comments)
-    return Script(path, tuple(reading.launches), comments)
+    return Script(path, tuple(reading.launches), comments, tuple(reading.started), reading.variables)
 
 
 def read_launch(source: str, path: str = "") -> Launch | None:
@@ -175,10 +190,13 @@ class _Reading:
         self.source = source
         self.starts = [0, *(match.end() for match in re.finditer("\n", source))]
         self.launches: list[Launch] = []
+        self.started: list[Started] = []
         self.batch = directives(source)
         reader = Reader(source_text(source), self._command, job_variables(self.batch))
         reader.read()
         self.comments = reader.comments
+        held = reader.variables.items()
+        self.variables = {name: value.plain for name, value in held if isinstance(value, Text) and value.known}
 
     def line(self, offset: int) -> int:
         """Line of an offset, from 1."""
@@ -197,11 +215,25 @@ class _Reading:
                 self._nested(*inner, reader)
             return
         at = next((i for i, word in enumerate(words) if _base(word).endswith(".py") or _base(word) in SUBMITTERS), None)
-        if at is None or _base(words[at]) in PREPARERS:
+        if at is None:
+            at = next((i for i, word in enumerate(words) if word.chars == "-" and i > 0), None)
+            if at is not None and any(_PYTHON.match(_base(word)) for word in words[:at]):
+                self._start(words, at, reader)
+            return
+        if _base(words[at]) in PREPARERS:
             return
         launch = self._launch(words, at, reader)
-        if launch is not None and launch not in self.launches:
+        if launch is None:
+            self._start(words, at, reader)
+        elif launch not in self.launches:
             self.launches.append(launch)
+
+    def _start(self, words: Sequence[Text], at: int, reader: Reader) -> None:
+        arguments = tuple(self._word(word) for word in words[at + 1 :])
+        counts = gpu_count(words[:at], self.batch, submitted=False)
+        started = Started(self._word(words[at]), arguments, counts, _environment(reader))
+        if started not in self.started:
+            self.started.append(started)
 
     def _nested(self, before: Sequence[Text], text: Text, reader: Reader) -> None:
         def command(words: list[Text], inner: Reader) -> None:
