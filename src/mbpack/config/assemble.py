@@ -20,11 +20,14 @@ _ALIKE = 0.93
 
 
 class UnknownRecipe(ContextError):
-    """A recipe that the release does not ship: a fork's, another release's (``mistaken``), or misspelled (``mistaken``)."""
+    """A recipe that the release does not ship: a fork's, another release's (``mistaken``), or misspelled (``mistaken``).
 
-    def __init__(self, message: str, mistaken: bool) -> None:
-        super().__init__(message)
-        self.mistaken = mistaken
+    ``hint`` says where a recipe of that name is, or which names are near.
+    """
+
+    def __init__(self, message: str, hint: str, mistaken: bool) -> None:
+        super().__init__(message + hint)
+        self.message, self.hint, self.mistaken = message, hint, mistaken
 
 
 def find_recipe(context: Context) -> Recipe | None:
@@ -49,7 +52,7 @@ def find_recipe(context: Context) -> Recipe | None:
             says = f"{context.recipe} has the name of a performance recipe for pretraining, which mbpack does not hold"
         elif not lists_complete(context.version):
             says = f"mbpack knows no recipe {context.recipe} ({reach(context.version)})"
-        raise UnknownRecipe(says + hint, mistaken)
+        raise UnknownRecipe(says, hint, mistaken)
     return recipe
 
 
@@ -75,6 +78,8 @@ def build_run(
             if document.root is not None:
                 layers.append(Layer(document.root, Origin.OVERRIDE, document))
     recipe = None if complete else find_recipe(context)
+    if recipe is not None and context.clouded:
+        recipe = recipe.without(context.clouded)
     settings = Settings(
         context.version,
         schema(context.version.release.name, context.version.patch),
@@ -82,5 +87,6 @@ def build_run(
         recipe=recipe,
         complete=complete,
         environ=environ,
+        clouded=context.clouded if recipe is not None else None,
     )
     return Run(settings, context, evidence, overrides)

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from mbpack.config.beside import Beside
 from mbpack.config.document import Document, Item
 from mbpack.config.shown_release import excludes, shown_release
+from mbpack.config.wrapper import read_wrapper
 from mbpack.facts.gpus import GPUS, find_gpu, gpu_in_recipe
 from mbpack.facts.releases import Release, Version, parse_version, version_of
 
@@ -82,6 +83,7 @@ class Context(Struct, frozen=True):
     marker: str | None = None  # the key that told the release, when the file did
     problems: tuple[ContextProblem, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)  # options of the launch command, when a script was read
+    clouded: Mapping[str, str] = field(default_factory=dict)  # keys that are not as the recipe has them -> why not known
 
 
 #: Unknown words of one directive that are reported.
@@ -202,10 +204,12 @@ def resolve_context(
                 values[name], sources[name] = value, source
                 break
     marker = None
-    if "recipe" not in values:
-        wrapped = _wrapped_recipe([document.root for document in documents if document.root is not None])
-        if wrapped is not None:
-            values["recipe"], sources["recipe"] = wrapped, "file"
+    roots = [document.root for document in documents if document.root is not None]
+    wrapper = read_wrapper(roots)
+    for name in ("recipe", "step", "nodes", "gpus"):
+        value = getattr(wrapper, name)
+        if name not in values and value is not None:
+            values[name], sources[name] = value, "file"
     if "gpu" not in values and "recipe" in values:
         named = gpu_in_recipe(values["recipe"])
         if named is not None:
@@ -213,7 +217,6 @@ def resolve_context(
     if "bridge" in values:
         version = parse_version(values.pop("bridge"))
     else:
-        roots = [document.root for document in documents if document.root is not None]
         release, marker = shown_release(
             [*roots, *arguments],
             (options or {}) if script is not None and script.launcher == "run_recipe" else (),
@@ -232,6 +235,7 @@ def resolve_context(
         marker=marker,
         problems=problems,
         flags=dict(options or {}),
+        clouded={**wrapper.clouded, **_replaced(options or {}, values.get("launcher"))},
         **values,
     )
 
@@ -245,14 +249,10 @@ def _goes_with(found: Release, roots: Sequence[Item], recipe: str | None, marker
     return excludes(roots, found) is None
 
 
-def _wrapped_recipe(roots: Iterable[Item]) -> str | None:
-    """The recipe a wrapper names: ``recipe._target_`` with the path of a recipe function."""
-    for root in roots:
-        section = root.value.get("recipe") if isinstance(root.value, dict) else None
-        target = section.value.get("_target_") if section is not None and isinstance(section.value, dict) else None
-        if target is not None and isinstance(target.value, str) and ".recipes." in target.value:
-            return target.value.rpartition(".")[2]
-    return None
+def _replaced(options: Mapping[str, str], launcher: str | None) -> Mapping[str, str]:
+    """What an option of ``run_recipe.py`` puts in the place of the recipe's values, each with why it is not known."""
+    preset = options.get("--dataset") if launcher == "run_recipe" else None
+    return {"dataset": f"--dataset {preset} replaces the recipe's dataset"} if preset else {}
 
 
 def _values(given: Given) -> tuple[Any, ...]:

@@ -224,6 +224,8 @@ class _Resolver:
             if self.environ is None:
                 raise _Stop("unknown", f"it takes the environment variable {variable}", ("environment",), text=True)
             raise _Stop("missing-variable", f"the environment variable {variable} is not set and there is no default")
+        if self.environ is None and arguments[1] in (None, ""):  # it is there to be set
+            raise _Stop("unknown", f"it takes the environment variable {variable}", ("environment",))
         self.likely = self.likely or self.environ is None
         return None if arguments[1] is None else str(arguments[1])
 

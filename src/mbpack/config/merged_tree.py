@@ -17,6 +17,7 @@ from mbpack.config.layering import is_gone
 from mbpack.facts.keys import ADAPTER, KEYWORD_ALIASES
 from mbpack.facts.releases import R03
 from mbpack.facts.schema import Opaque
+from mbpack.facts.wrappers import is_wrapper_key
 
 if TYPE_CHECKING:
     from mbpack.config.settings import Settings
@@ -64,6 +65,8 @@ class MergedTree:
     def held(self, path: str) -> Any:
         """What an expression sees at a path; KeyError where nobody has it, Unknown passes through."""
         settings, parts = self.settings, tuple(path.split("."))
+        if self._is_wrappers(parts):
+            raise Unknown(path, (), f"the program that wraps the start-up fills `{parts[0]}`")
         for layer in settings.layers:
             item, depth = reach(layer.root, parts)
             if depth == len(parts):
@@ -77,6 +80,10 @@ class MergedTree:
         if value is ABSENT:
             raise KeyError(path)
         return value
+
+    def _is_wrappers(self, parts: tuple[str, ...]) -> bool:
+        """Whether a path lies in a section of a wrapper: one that such programs are known to have, beside Bridge's own."""
+        return not self.settings.complete and parts[0] not in self.settings.schema.sections and is_wrapper_key(parts[0])
 
     def _is_no_part(self, parts: tuple[str, ...]) -> bool:
         """A recipe's adapter, which can be called; a keyword its dataset takes when it is made, but has no field of."""

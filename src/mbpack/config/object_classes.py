@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from mbpack.config.answers import Layer, twin
+from mbpack.config.answers import Layer, Unknown, twin
 from mbpack.config.document import MISSING, Item
 from mbpack.config.layering import is_below, is_gone
 from mbpack.facts.classes import DatasetKind, dataset_kind
@@ -33,6 +33,8 @@ class ObjectClasses:
         self.layers, self.gone, self.schema, self.recipe, self.complete = layers, gone, schema, recipe, complete
         self.specs, self.fails = specs, fails
         self.made = frozenset(path for layer in layers for path in layer.document.made)
+        #: Paths at and below which the recipe's values are replaced by others -> why those are not known.
+        self.clouded: Mapping[tuple[str, ...], str] = {}
         self._found: dict[tuple[str, ...], str | None] = {}
 
     def on(self, recipe: Recipe, forget: bool) -> ObjectClasses:
@@ -40,6 +42,12 @@ class ObjectClasses:
         new = twin(self)
         new.recipe, new._found = recipe, {} if forget else dict(self._found)
         return new
+
+    def check_clouds(self, key: str, parts: tuple[str, ...]) -> None:
+        """Raise Unknown for a key at or below a path whose value in the recipe something else replaces."""
+        for path, why in self.clouded.items():
+            if parts[: len(path)] == path:
+                raise Unknown(key, (), why)
 
     def at(self, parts: tuple[str, ...]) -> str | None:
         """Short class name of the object at a path of this release, None where it is not known or there is no object."""
@@ -120,7 +128,7 @@ class ObjectClasses:
         """Whether the base holds an object there, so that a mapping without ``_target_`` is merged into it."""
         if self.complete:
             return False
-        if self.recipe is None:
+        if self.recipe is None or any(parts[: len(path)] == path for path in self.clouded):
             return True  # not known; its fields may be written on top of the recipe's
         return self.recipe.holds(SPECS) and not self.remade(parts[:-1])
 

@@ -190,7 +190,7 @@ class Run(Reading):
             return DatasetKind.NONE  # a plain dictionary
         if self.settings.target_at("dataset") is not None:
             return DatasetKind.OTHER
-        if not self.settings.base_known:
+        if not self.settings.base_known or ("dataset",) in self.settings.classes.clouded:
             for name, item, _ in self.settings.sections():
                 if name == "dataset" and isinstance(item.value, dict):
                     for marker, kind in DATASET_MARKERS:

@@ -52,6 +52,7 @@ class Settings:
         recipe: Recipe | None = None,
         complete: bool = False,
         environ: Mapping[str, str] | None = None,
+        clouded: Mapping[str, str] | None = None,
     ) -> None:
         self.version, self.schema, self.recipe, self.complete = version, schema, recipe, complete
         settled, self.gone = settle(layers)
@@ -64,6 +65,7 @@ class Settings:
         self._paths = paths(version.release)
         self._answers: dict[str, Setting | Unknown] = {}
         self.classes = ObjectClasses(self.layers, self.gone, schema, recipe, complete, self._paths[SPECS], self._fails)
+        self.classes.clouded = {self._paths[key]: why for key, why in (clouded or {}).items()}
         #: What others worked out once from these settings.
         self.memo: dict[str, Any] = {}
 
@@ -121,8 +123,7 @@ class Settings:
     def mapping(self, key: str) -> dict[str, Setting]:
         """All entries of a free mapping (``dataset.dataset_kwargs``) over all layers and the recipe.
 
-        Raises:
-            Unknown: a recipe that was not named may hold more entries.
+        Raises Unknown where a recipe that was not named may hold more entries.
         """
         entries: dict[str, Setting] = {}
         parts = self._paths[key]
@@ -141,8 +142,9 @@ class Settings:
                     entries[name] = self._setting(f"{key}.{name}", child, layer)
                 elif self.base_known and not self.complete and not self._base_has((*parts, name)):
                     entries[name] = Setting(f"{key}.{name}", "???", layer.origin, child, layer.document)
-        if not self.base_known and not self._starts_anew(parts):
+        if not (self.base_known or self._starts_anew(parts)):
             raise Unknown(key, ("recipe",))
+        self.classes.check_clouds(key, parts)
         for name, value in self.recipe_entries(key).items():
             entries.setdefault(name, Setting(f"{key}.{name}", value, Origin.RECIPE))
         return entries
@@ -343,6 +345,7 @@ class Settings:
     def fallback(self, key: str, parts: tuple[str, ...], canonical: str) -> Setting:
         """What recipe and class defaults hold at a path of this release, the layers apart; raises Unknown."""
         recipe = self.recipe
+        self.classes.check_clouds(key, parts)
         if recipe is not None and not is_below(self.made, parts) and not self._replaced(parts[:-1]) and not self._dropped(parts):
             written = ".".join(parts)
             values = recipe.values

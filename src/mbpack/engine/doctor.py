@@ -147,7 +147,10 @@ def context_of(request: Request) -> Context:
 def _without_recipe(context: Context, error: UnknownRecipe) -> Context:
     """A recipe that nobody here knows leaves its values unknown; the rest is judged."""
     advice = "its values are unknown; --recipe names the shipped recipe that it builds on"
-    problem = ContextProblem(f"{error}: {advice}", severity="warning" if error.mistaken else "info")
+    if error.mistaken:
+        problem = ContextProblem(f"{error}{'' if error.hint.endswith('?') else ';'} {advice}", severity="warning")
+    else:
+        problem = ContextProblem(f"{error.message}: {advice}", severity="info")
     sources = {name: source for name, source in context.sources.items() if name != "recipe"}
     return replace(context, recipe=None, own_recipe=context.recipe, sources=sources, problems=(*context.problems, problem))
 

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mbpack.facts.keys import RENAMES, path_in
 from mbpack.facts.releases import RELEASES
@@ -95,6 +96,12 @@ class Recipe(Struct, frozen=True):
     def is_called(self, name: str) -> bool:
         """Whether this is the recipe of that name."""
         return self.name == name
+
+    def without(self, paths: Collection[str]) -> Recipe:
+        """The recipe as far as it is known when what stands at and below some canonical paths is replaced by something else."""
+        starts = tuple(f"{path}." for path in paths)
+        values = {path: value for path, value in self.values.items() if path not in paths and not path.startswith(starts)}
+        return replace(self, values=values, dataset_class=None if "dataset" in paths else self.dataset_class)
 
     @property
     def spreads_experts(self) -> bool:

@@ -119,6 +119,8 @@ def _scope(result: Result) -> str:
     needs = _needed(result.not_checked)
     if needs:
         text += f", {len(result.not_checked)} not checkable: {', '.join(needs)}"
+    elif result.not_checked:
+        text += f", {len(result.not_checked)} not checkable"
     if result.suppressed:
         text += f", {_count(result.suppressed, 'finding')} suppressed"
     if result.candidates is not None:

@@ -81,6 +81,18 @@ class CliUnknownKey(RejectingRule):
             return  # cfg/cli-renamed-key says it
         if place.kind == "beyond":
             yield self._refuse(run, entry, path, f"{path} is no element of the list: the override is refused")
+        elif place.kind == "missing" and self._of_unknown_class(run, path):
+            section = path.partition(".")[0]
+            yield self.finding(
+                run,
+                IGNORED.as_warning(),
+                path,
+                f"no {section} class of {run.release} has {path}: the override is refused unless the class is your own",
+                why="The recipe decides the class; which it is is not known here.",
+                setting=place_of_argument(run, entry),
+                fix=Fix("the right key"),
+                station="load",
+            )
         elif strict and place.kind in ("missing", "free"):
             yield self._refuse(run, entry, path, f"{path} does not exist in {run.release}: the override is refused")
         elif strict:
@@ -98,6 +110,11 @@ class CliUnknownKey(RejectingRule):
                 fix=Fix("the right key", (Edit("delete", path),)),
                 station="load",
             )
+
+    @staticmethod
+    def _of_unknown_class(run: Run, path: str) -> bool:
+        section, _, field = path.partition(".")
+        return bool(field) and section in ("model", "dataset") and not run.complete and run.settings.class_at(section) is None
 
     def _refuse(self, run: Run, entry: Override, path: str, message: str, why: str = "", fix: Fix | None = None) -> Finding:
         return self.finding(

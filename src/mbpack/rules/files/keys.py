@@ -160,12 +160,18 @@ class YamlUnknownKey(RejectingRule):
             what = f"section {key.path}" if self._is_mapping(key) else f"{key.path} at the top"
             outcome = outcome if found.surely else outcome.as_warning()
         done = _effect(run)
+        message, why = f"{what} does not exist in {run.release}: {done}", found.why
+        if self._of_unknown_class(run, key) and (run.context.own_recipe or not found.surely):
+            section = key.path.partition(".")[0]
+            outcome = outcome.as_warning()
+            message = f"no {section} class of {run.release} has {key.path}: it is ignored unless the class is your own"
+            why = why or "The recipe decides the class; which it is is not known here."
         return self.finding(
             run,
             outcome,
             key.path,
-            f"{what} does not exist in {run.release}: {done}",
-            why=found.why,
+            message,
+            why=why,
             setting=key.setting,
             on_key=True,
             caret=found.caret,
@@ -189,6 +195,11 @@ class YamlUnknownKey(RejectingRule):
         ):
             return Meant(Fix("remove it, unless the wrapper reads it"), hint)
         return Meant(Fix(f"remove {key.path}", (Edit("delete", key.path),)), hint)
+
+    @staticmethod
+    def _of_unknown_class(run: Run, key: UnknownKey) -> bool:
+        """Whether nobody knows the class that would have the key, so that it may be one of the user's own."""
+        return "." in key.path and key.owner is None and not run.complete
 
     @staticmethod
     def _can_be(run: Run, section: str, key: UnknownKey) -> bool:
