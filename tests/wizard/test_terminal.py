@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -153,8 +155,8 @@ def test_an_existing_file_is_shown_as_a_diff_and_may_be_kept(tmp_path: Path) -> 
         terminal.wait_for("packing.yaml (changes)")
         terminal.wait_for("-  tensor_model_parallel_size: 8")
         terminal.wait_for("+  tensor_model_parallel_size: 1")
-        terminal.reply("Write it", "n")
-        assert terminal.finish() == 0
+        terminal.reply("Write it (y/n) [no]:", "n")
+        assert terminal.finish() == 1
         assert "Nothing was written." in terminal.everything()
     assert path.read_text() == "model:\n  tensor_model_parallel_size: 8\n"
 
@@ -168,4 +170,77 @@ def test_without_a_terminal_nothing_is_read_from_a_pipe(tmp_path: Path, typed: s
     assert done.stdout == ""
     assert done.stderr.startswith("mbpack init: --bridge, --workload, --modality, --recipe or --family, ")
     assert "there is no terminal to ask on" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+SIZES = ["--tp", "1", "--pp", "1", "--cp", "1", "--seq-length", "8192"]
+#: Typed by mistake at a question that takes yes or no; Ctrl-Z and a space are keys that leave something in the line.
+WRONG = ["nope", "maybe", "q", "ja", "quit", "yes please", "0", "1", "true", "x", "\x1a", " ", "yy", "ok"]
+
+
+def wait_for_count(terminal: Terminal, text: str, count: int) -> None:
+    """Read until a text came up so often; a prompt is typed to only once it is there."""
+    deadline = time.monotonic() + 30
+    while terminal.everything().count(text) < count and time.monotonic() < deadline:
+        assert terminal.pump()
+    assert terminal.everything().count(text) == count
+
+
+@pytest.mark.parametrize("old", [None, "# my own file, three days of work\n"])
+def test_only_yes_writes(tmp_path: Path, old: str | None) -> None:
+    path = tmp_path / "packing.yaml"
+    if old is not None:
+        path.write_text(old)
+    prompted = f"Write it (y/n) [{'yes' if old is None else 'no'}]:"
+    with Terminal(*GIVEN, *SIZES, cwd=str(tmp_path), rows=60) as terminal:
+        terminal.reply("Global batch size [16]:", "")
+        for count, answer in enumerate(WRONG, 1):
+            wait_for_count(terminal, prompted, count)
+            terminal.send(answer + ENTER)
+            wait_for_count(terminal, "is neither yes nor no", count)
+            assert (path.read_text() if path.exists() else None) == old
+        terminal.reply(prompted, "?")
+        terminal.wait_for("b goes back to the last question")
+        assert (path.read_text() if path.exists() else None) == old
+        terminal.send("b" + ENTER)
+        terminal.wait_for("your answer before")
+        terminal.send("32" + ENTER)
+        terminal.wait_for("global_batch_size: 32")
+        terminal.wait_for(prompted)
+        terminal.send(ENTER)
+        assert terminal.finish() == (0 if old is None else 1)
+    text = path.read_text()
+    assert text == old if old is not None else "global_batch_size: 32" in text
+    assert os.listdir(tmp_path) == ["packing.yaml"]
+
+
+@pytest.mark.parametrize("key", ["n" + ENTER, CTRL_C, CTRL_D])
+def test_the_answers_survive(tmp_path: Path, key: str) -> None:
+    with Terminal(*GIVEN, *SIZES, cwd=str(tmp_path), columns=400, rows=60) as terminal:
+        terminal.reply("Global batch size [16]:", "32")
+        terminal.wait_for("Write it")
+        terminal.send(key)
+        assert terminal.finish() == (1 if key[0] == "n" else 130)
+        shown = terminal.everything()
+    assert os.listdir(tmp_path) == []
+    assert "--save-answers packing.answers.yaml" in shown
+    (command,) = [line.strip() for line in shown.splitlines() if line.strip().startswith("mbpack init --bridge 0.6 ")]
+    again = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command), "--yes"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    assert "global_batch_size: 32" in (tmp_path / "packing.yaml").read_text()
+
+
+def test_every_yes_or_no_asks_again(tmp_path: Path) -> None:
+    sizes = ["--tp", "2", "--pp", "1", "--cp", "1", "--seq-length", "8192", "--gbs", "16"]
+    with Terminal(*GIVEN, *sizes, cwd=str(tmp_path), rows=60) as terminal:
+        for count, answer in enumerate((word for word in WRONG if word not in ("0", "1", "true", " ")), 1):
+            wait_for_count(terminal, "Sequence parallel (y/n)", count)
+            terminal.send(answer + ENTER)
+            wait_for_count(terminal, "is neither yes nor no", count)
+        terminal.send("y" + ENTER)
+        terminal.wait_for("Write it (y/n) [yes]:")
+        terminal.send(CTRL_C)
+        assert terminal.finish() == 130
     assert os.listdir(tmp_path) == []

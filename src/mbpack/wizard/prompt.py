@@ -52,6 +52,19 @@ def ask_text(prompt: str, default: str) -> Any:
     return _reply(question.unsafe_ask())
 
 
+def ask_line(prompt: str, default: str) -> str:
+    """A line as it was typed; the default is only shown. Escape is ``b``.
+
+    Raises:
+        KeyboardInterrupt, EOFError: Ctrl-C, Ctrl-D.
+    """
+    import questionary
+
+    question = questionary.text(_message(prompt, default), qmark=">", key_bindings=_escape_binding(), **_look())
+    text: str = question.unsafe_ask()
+    return text
+
+
 def ask_search(prompt: str, default: str, names: list[str]) -> Any:
     """A line of text with completion over names that hold every word typed so far."""
     import questionary
@@ -90,7 +103,7 @@ def _message(prompt: str, default: str) -> str:
 
 
 def _reply(text: str) -> Any:
-    text = text.strip()
+    text = text.strip(" \t")  # other white space is a slip of the keys, not an empty line
     if text.lower() == "b":
         return BACK
     if text == "?":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mbpack.wizard import answers as answer_words
-from mbpack.wizard import prompt, screen
+from mbpack.wizard import leaving, prompt, screen
 from mbpack.wizard.answers import KINDS, YES_NO, AnswerError, coerce, flag
 from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.key_value import command_words
@@ -16,17 +16,13 @@ from mbpack.wizard.plan import Plan, make_plan
 from mbpack.wizard.questions import Option, Question
 from mbpack.wizard.session import Session, close_options, missing, with_defaults
 
-DONE, USAGE, INTERRUPTED = 0, 2, 130
+DONE, UNWRITTEN, USAGE, INTERRUPTED = 0, 1, 2, 130
 YAML, OVERRIDES = "yaml", "overrides"
 STDOUT = "-"
 
 
 class UsageError(Exception):
     """Flags that cannot be used, or flags that are missing; the message is one line."""
-
-
-class Unchanged(Exception):
-    """The user does not want the file."""
 
 
 @dataclass(slots=True)
@@ -56,9 +52,6 @@ def run(options: Options) -> int:
     except Refused as refused:
         print(f"mbpack init: {refused.reason}", file=sys.stderr)
         return USAGE
-    except Unchanged:
-        print("Nothing was written.")
-        return DONE
     except (KeyboardInterrupt, EOFError):
         print("\nNothing was written.", file=sys.stderr)
         return INTERRUPTED
@@ -73,13 +66,12 @@ def _run(options: Options) -> int:
     given = given_answers(options)
     interactive = not options.yes and not options.no_input and prompt.has_terminal()
     if interactive:
-        plan, complete = converse(given)
-    else:
-        complete = _without_asking(given, options)
-        plan = make_plan(Draft(complete))
+        return _interactive(given, options)
+    complete = _without_asking(given, options)
+    plan = make_plan(Draft(complete))
     if options.form == OVERRIDES:
         return _print_overrides(plan, options, complete)
-    return _write_file(plan, options, complete, interactive)
+    return _write_file(plan, options, complete, None) or DONE
 
 
 def given_answers(options: Options) -> dict[str, Any]:
@@ -133,10 +125,29 @@ def _missing_flags(keys: list[str], why: str) -> str:
 # ---------------------------------------------------------------------- asking
 
 
-def converse(given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
-    """Ask until the answers make a plan."""
+def _interactive(given: Mapping[str, Any], options: Options) -> int:
+    """Ask, show and write; who leaves without a file is told how to go on from the answers."""
+    import sys
+
     session = Session(given)
-    prompt.say([*screen.wrapped(screen.GREETING, prompt.width()), ""])
+    try:
+        prompt.say([*screen.wrapped(screen.GREETING, prompt.width()), ""])
+        while True:
+            plan, complete = converse(session)
+            if options.form == OVERRIDES:
+                return _print_overrides(plan, options, complete)
+            code = _write_file(plan, options, complete, session)
+            if code is not None:
+                return code
+            session.back()
+    except (KeyboardInterrupt, EOFError):
+        lines = ["", "Nothing was written.", *leaving.resume(session.draft.answers, options.output)]
+        print("\n".join(lines), file=sys.stderr)
+        return INTERRUPTED
+
+
+def converse(session: Session) -> tuple[Plan, dict[str, Any]]:
+    """Ask until the answers make a plan."""
     while True:
         question = session.question
         if question is None:
@@ -219,7 +230,8 @@ def _print_overrides(plan: Plan, options: Options, complete: Mapping[str, Any]) 
     return DONE
 
 
-def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], interactive: bool) -> int:
+def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], session: Session | None) -> int | None:
+    """Show the file and write it; None where the user wants to go back to the questions of the session."""
     width, path = prompt.width(), options.output
     if path == STDOUT:
         print(plan.text, end="")
@@ -234,7 +246,11 @@ def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], inter
         if options.dry_run:
             prompt.say(["Dry run: nothing was written."])
         else:
-            _confirm(path, old, options, interactive)
+            wish = _confirm(path, old, options, session)
+            if wish == leaving.AGAIN:
+                return None
+            if wish == leaving.LEAVE:
+                return _leave(options, complete)
             write(path, plan.text)
             prompt.say([f"Wrote {path}."])
     _save(options, complete)
@@ -242,14 +258,25 @@ def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], inter
     return DONE
 
 
-def _confirm(path: str, old: str | None, options: Options, interactive: bool) -> None:
+def _confirm(path: str, old: str | None, options: Options, session: Session | None) -> str:
     """Ask before writing; without asking, an existing file needs ``--force``."""
-    if interactive and not options.force:
-        reply = prompt.ask_yes_no("Write it", True)
-        if reply is prompt.BACK or str(reply).lower() in ("n", "no", "false"):
-            raise Unchanged
-    elif old is not None and not options.force:
+    if options.force:
+        return leaving.WRITE
+    if session is not None:
+        return leaving.confirm(path, old is not None, session.first)
+    if old is not None:
         raise UsageError(f"{path} exists and differs (see above): --force overwrites it, --output names another")
+    return leaving.WRITE
+
+
+def _leave(options: Options, complete: Mapping[str, Any]) -> int:
+    """Leave without a file: the answers stay, in the file that was asked for or as a command."""
+    _save(options, complete)
+    if options.save_answers is None:
+        prompt.say(["Nothing was written.", *leaving.resume(complete, options.output)])
+    else:
+        prompt.say([f"Nothing was written; the answers are in {options.save_answers}."])
+    return UNWRITTEN
 
 
 def _check_overwrite(path: str, text: str, options: Options) -> None:
