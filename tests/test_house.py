@@ -30,7 +30,22 @@ ALLOWED = {
     "report": {"facts", "config", "memory", "rules", "engine", "report", "plan", "inspect"},
     "verify": {"facts", "config", "rules", "engine", "verify"},
     "wizard": {"facts", "config", "memory", "rules", "engine", "report", "wizard", "plan"},
-    "cli": {"facts", "config", "memory", "rules", "engine", "report", "wizard", "plan", "inspect", "fix", "verify", "cli"},
+    "skill": set(),
+    "cli": {
+        "skill",
+        "facts",
+        "config",
+        "memory",
+        "rules",
+        "engine",
+        "report",
+        "wizard",
+        "plan",
+        "inspect",
+        "fix",
+        "verify",
+        "cli",
+    },
 }
 HEAVY = {"rich", "questionary", "omegaconf", "hydra", "numpy", "pyarrow", "importlib.metadata", "pydantic"}
 MODULES = sorted(SRC.rglob("*.py"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mbpack.cli.inputs import InputError, Inputs, is_program, is_script, split_arguments
 from mbpack.cli.output import emit
@@ -17,7 +17,7 @@ from mbpack.engine.check import Selection, check_names
 if TYPE_CHECKING:
     import typer
 
-FORMATS = ("text", "json", "sarif", "github", "junit")
+FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "junit")
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +44,7 @@ def doctor(
     select: Annotated[str | None, typer.Option(help="Only these rules: codes, slugs or topics, comma separated.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Not these rules.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
-    output_format: Annotated[str, typer.Option("--format", help="text, json, sarif, github or junit.")] = "text",
+    output_format: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "text",
     output: Annotated[str | None, typer.Option(help="Write the report to a file.")] = None,
     statistics: Annotated[bool, typer.Option("--statistics", help="Count findings per rule.")] = False,
     baseline: Annotated[str | None, typer.Option(help="Report only what this baseline file does not hold.")] = None,
@@ -176,21 +176,10 @@ def _render(shown: list[Report], options: Options) -> str:
             counts = [(report.errors, report.warnings) for report in shown]
             text += "\n\n" + summary(counts, options.style)
         return text
-    if options.output_format == "json":
-        from mbpack.report.json import render as render_json
+    from importlib import import_module
 
-        return render_json(fragments)
-    if options.output_format == "sarif":
-        from mbpack.report.sarif import render as render_sarif
-
-        return render_sarif(fragments)
-    if options.output_format == "github":
-        from mbpack.report.github import render as render_github
-
-        return render_github(fragments)
-    from mbpack.report.junit import render as render_junit
-
-    return render_junit(fragments)
+    render: Callable[[list[Any]], str] = import_module(f"mbpack.report.{options.output_format}").render
+    return render(fragments)
 
 
 def _statistics(shown: list[Report]) -> str:

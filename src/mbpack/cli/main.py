@@ -20,6 +20,10 @@ COMMANDS = {
     "inspect": "mbpack.cli.inspect",
     "migrate": "mbpack.cli.migrate",
     "verify": "mbpack.cli.verify",
+    "list": "mbpack.cli.listing",
+    "schema": "mbpack.cli.schema",
+    "completion": "mbpack.cli.completion",
+    "skill": "mbpack.cli.skill",
 }
 
 #: Exit codes: usage or an input that cannot be used, a defect of mbpack, and Ctrl-C as shells count it.
@@ -56,11 +60,13 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    if argv[:1] in (["--version"], ["-V"]):
+    if argv[:1] in (["--version"], ["-V"], ["version"]):
         from mbpack import __version__
 
         print(f"mbpack {__version__}")
         return 0
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"]
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         print(f"mbpack: {_no_command(argv[0])}", file=sys.stderr)
         return USAGE
@@ -70,11 +76,14 @@ def _dispatch(argv: list[str]) -> int:
         return doctor(list(argv[1:]))
     import typer
 
+    from mbpack.cli.help_texts import HELP, epilog
+
     app = typer.Typer(
         name="mbpack",
         help="Wizard and configuration doctor for sequence packing and long-context fine-tuning in NVIDIA Megatron-Bridge.",
         epilog="`mbpack --version` prints the version.",
         add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
@@ -87,6 +96,8 @@ def _dispatch(argv: list[str]) -> int:
     for name, module in COMMANDS.items():
         if wanted is None or name == wanted:
             import_module(module).register(app)
+            command = app.registered_commands[-1]
+            command.short_help, command.epilog = HELP[name].short, epilog(name)
     try:
         code = app(args=argv or ["--help"], prog_name="mbpack", standalone_mode=False)
     except typer.Exit as leave:

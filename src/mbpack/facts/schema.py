@@ -228,6 +228,12 @@ class Schema:
         line = self._line(cls)
         return None if line is None else line[1].decode()
 
+    def classes(self) -> Iterator[str]:
+        """The short names of all classes."""
+        for line in self._data.split(b"\n")[1:]:
+            if line and not line.startswith(b"."):
+                yield line[: line.index(b"\t")].decode()
+
     def kind(self, cls: str) -> str | None:
         """One of "section", "model", "dataset", "peft", "nested" (specs, sources, ...); None for an unknown class."""
         line = self._line(cls)

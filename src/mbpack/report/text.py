@@ -52,7 +52,8 @@ _OTHER_NEEDS = {
     "value": "the value of an expression",
 }
 
-_LIMITS = "Not validated here: Megatron-Core's checks of other model fields."
+#: Upstream's tests that a report names; `mbpack verify FILE` names all.
+_TESTS = 1
 
 
 def render(result: Result, style: Style, one_of_many: bool = False) -> str:
@@ -68,7 +69,7 @@ def summary(results: Sequence[tuple[int, int]], style: Style) -> str:
     counts = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}, {clean} clean"
     total = style.paint(kind, f"{_count(len(results), 'configuration')}: {counts}")
     more = "mbpack verify FILE names the upstream tests for what a configuration uses."
-    return "\n".join((total, *(style.paint("dim", line) for line in style.wrap(f"{_LIMITS} {more}", "", ""))))
+    return "\n".join((total, *(style.paint("dim", line) for line in style.wrap(more, "", ""))))
 
 
 def _count(number: int, word: str) -> str:
@@ -291,11 +292,16 @@ def _closing(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
     if result.run is not None and not one_of_many:
         commands = test_commands(result.run)
         if commands:
-            where = f"(Megatron-Bridge {result.run.release}, in its checkout)"
-            yield from style.wrap(f"Upstream tests for what this configuration uses {where}:", "", "  ")
-            yield from (f"  {command}" for command in commands)
-        yield from (style.paint("dim", line) for line in style.wrap(_LIMITS, "", ""))
+            yield from _tests(commands, result, style)
     yield from _totals(result, style)
+
+
+def _tests(commands: Sequence[str], result: Result, style: Style) -> Iterator[str]:
+    """The most telling of upstream's tests, and how many more there are."""
+    file = result.path if result.path not in (None, "-") else "FILE"
+    more = f" ({len(commands) - _TESTS} more: mbpack verify {file})" if len(commands) > _TESTS else ""
+    yield from style.wrap(f"Upstream tests what this configuration uses, in its checkout{more}:", "", "  ")
+    yield from (f"  {command}" for command in commands[:_TESTS])
 
 
 def _not_checked(entries: Sequence[NotChecked], settled: Sequence[str], style: Style) -> Iterator[str]:
