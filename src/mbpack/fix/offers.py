@@ -15,7 +15,7 @@ from mbpack.engine.doctor import Request
 from mbpack.engine.result import Result
 from mbpack.fix.mend import Mark, Mender, Refused, certain_of, fixable, mark_of, start_of
 from mbpack.fix.state import State
-from mbpack.rules.base import Finding, Fix
+from mbpack.rules.base import SEVERITIES, Finding, Fix
 from mbpack.rules.files.documents import DUPLICATE
 
 MOST_TRIED = 16
@@ -87,7 +87,7 @@ def _causes(findings: Sequence[Finding], tried: dict[Mark, Tried]) -> dict[Mark,
             continue
         for other in tried.values():
             cause = mark_of(other.finding)
-            if cause == mark or mark not in other.gone or cause in found:
+            if cause == mark or mark not in other.gone or cause in found or _milder(other.finding, finding):
                 continue
             mutual = mark in tried and cause in tried[mark].gone
             if mutual and place[mark] < place[cause]:
@@ -95,6 +95,11 @@ def _causes(findings: Sequence[Finding], tried: dict[Mark, Tried]) -> dict[Mark,
             found[mark] = other
             break
     return found
+
+
+def _milder(one: Finding, other: Finding) -> bool:
+    """Whether one finding is less grave than another: who heeds a warning may do so otherwise, and then the error is still there."""
+    return SEVERITIES.index(one.outcome.severity) > SEVERITIES.index(other.outcome.severity)
 
 
 def _settled(finding: Finding, tried: dict[Mark, Tried], refused: dict[Mark, str], causes: dict[Mark, Tried]) -> Finding:
