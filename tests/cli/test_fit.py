@@ -138,3 +138,17 @@ def test_bad_input_is_one_line(mbpack: Call, arguments: tuple[str, ...], words: 
     assert (code, out) == (2, "")
     assert words in err
     assert len(err.splitlines()) == 1
+
+
+def test_the_table_of_a_terminal_shows_every_row(capsys: pytest.CaptureFixture[str]) -> None:
+    from mbpack.cli.fit_table import show
+    from mbpack.config.context import Given
+    from mbpack.engine.doctor import Request
+    from mbpack.engine.fitting import Wanted, fit
+    from mbpack.report.fit import breakdown
+
+    found = fit(Request(flags=Given(bridge="0.6", recipe="llama31_8b_sft_config")), Wanted(search=False))
+    show(found, 100)
+    shown = capsys.readouterr().out
+    assert all(piece.title[:20] in shown for piece in breakdown(found))
+    assert "GiB" in shown

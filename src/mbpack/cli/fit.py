@@ -131,6 +131,22 @@ def _shape(path: str) -> Shape:
     return read_config(data, path)
 
 
+def _show(found: Fitted, name: str) -> None:
+    """The answer as text; on a terminal the breakdown is a table with bars."""
+    from mbpack.report.fit import head, render, rest
+    from mbpack.report.style import style_for
+
+    style = style_for()
+    if not style.colour:
+        emit(render(found, style, name))
+        return
+    from mbpack.cli.fit_table import show
+
+    emit(head(found, style, name))
+    show(found, style.width)
+    emit(rest(found, style))
+
+
 def _print(found: Fitted, name: str, explain: str | None, as_json: bool) -> int:
     from mbpack.memory.verdict import Verdict
 
@@ -150,8 +166,5 @@ def _print(found: Fitted, name: str, explain: str | None, as_json: bool) -> int:
 
         emit(json.dumps(fit_data(found, name), indent=2), machine=True)
     else:
-        from mbpack.report.fit import render
-        from mbpack.report.style import style_for
-
-        emit(render(found, style_for(), name))
+        _show(found, name)
     return 1 if found.estimate.verdict in (Verdict.NOT, Verdict.UNLIKELY) else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mbpack.engine.fitting import Fitted, argument
 from mbpack.memory.estimate import GIB, stages
@@ -35,9 +36,41 @@ def summary(found: Fitted) -> str:
 
 def render(found: Fitted, style: Style, name: str) -> str:
     """The whole answer."""
-    parts = [list(_head(found, style, name)), list(_table(found, style)), list(_totals(found, style))]
-    parts += [list(_reasons(found, style)), list(_knobs(found, style)), list(_candidates(found, style)), list(_longest(found))]
+    return "\n\n".join((head(found, style, name), "\n".join(_table(found, style)), rest(found, style)))
+
+
+def head(found: Fitted, style: Style, name: str) -> str:
+    """What is estimated: the model, the GPUs, the topology."""
+    return "\n".join(_head(found, style, name))
+
+
+def rest(found: Fitted, style: Style) -> str:
+    """Everything behind the breakdown."""
+    parts = [list(_totals(found, style)), list(_reasons(found, style)), list(_knobs(found, style))]
+    parts += [list(_candidates(found, style)), list(_longest(found))]
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+class Piece(NamedTuple):
+    """One line of the breakdown: its name, bytes, share of the largest, and whether its formula is unverified."""
+
+    title: str
+    size: float
+    share: float
+    unverified: bool
+
+
+def breakdown(found: Fitted) -> list[Piece]:
+    """The rows of the peak, the largest first, small ones summed up."""
+    stage = found.estimate.stage
+    rows = sorted(stage.rows.items(), key=lambda row: -row[1])
+    large = [row for row in rows if row[1] >= _SMALL * stage.peak]
+    most = large[0][1]
+    pieces = [
+        Piece(TERMS[term].title, size, size / most, TERMS[term].proof in (Proof.READ, Proof.GUESSED)) for term, size in large
+    ]
+    others = sum(size for _, size in rows) - sum(size for _, size in large)
+    return [*pieces, Piece("smaller rows", others, others / most, False)] if others > 0 else pieces
 
 
 def _head(found: Fitted, style: Style, name: str) -> Iterator[str]:
@@ -83,19 +116,12 @@ def recompute(setup: Setup) -> str:
 
 
 def _table(found: Fitted, style: Style) -> Iterator[str]:
-    stage = found.estimate.stage
-    rows = sorted(stage.rows.items(), key=lambda row: -row[1])
-    large = [row for row in rows if row[1] >= _SMALL * stage.peak]
-    rest = sum(size for _, size in rows) - sum(size for _, size in large)
-    width = max(len(TERMS[term].title) for term, _ in large)
-    width = min(width, max(24, style.width - _BAR - 16))
-    for term, size in large:
-        mark = " unverified" if TERMS[term].proof in (Proof.READ, Proof.GUESSED) else ""
-        title = TERMS[term].title
-        title = title if len(title) <= width else title[: width - 1] + "…"
-        yield f"  {title:<{width}} {gib(size):>8} GiB  {_bar(size / large[0][1])}{mark}".rstrip()
-    if rest > 0:
-        yield f"  {'smaller rows':<{width}} {gib(rest):>8} GiB"
+    pieces = breakdown(found)
+    width = min(max(len(piece.title) for piece in pieces), max(24, style.width - _BAR - 16))
+    for piece in pieces:
+        mark = " unverified" if piece.unverified else ""
+        title = piece.title if len(piece.title) <= width else piece.title[: width - 1] + "…"
+        yield f"  {title:<{width}} {gib(piece.size):>8} GiB  {_bar(piece.share)}{mark}".rstrip()
 
 
 def _bar(share: float) -> str:
