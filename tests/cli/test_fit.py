@@ -75,6 +75,34 @@ def test_a_file_over_a_recipe_and_arguments_count(mbpack: Call, folder: Path) ->
     assert two["allocated_gib"] < one["allocated_gib"]
 
 
+OWN = (
+    "# mbpack: bridge=0.6\n"
+    "model: {num_layers: 12, hidden_size: 512, num_attention_heads: 8, ffn_hidden_size: 2048, vocab_size: 50304,\n"
+    "  seq_length: 1024, tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, gated_linear_unit: false}\n"
+    "train: {micro_batch_size: 4, global_batch_size: 32}\n"
+)
+
+
+def test_a_file_without_a_recipe_is_estimated_and_its_assumptions_are_said(mbpack: Call, folder: Path) -> None:
+    (folder / "own.yaml").write_text(OWN)
+    data = _json(mbpack, "own.yaml", "--gpus", "8")
+    assert data["setup"]["tensor_parallel"] == 2
+    assert "model.context_parallel_size is not known: 1 assumed" in data["assumptions"]
+    assert "values that nobody gave are assumed" in data["range_reasons"]
+    assert data["candidates"][0]["settings"]["model.tensor_model_parallel_size"] == 1
+    assert None not in data["candidates"][0]["settings"].values()
+    code, _, err = mbpack("fit", "own.yaml", "--gpus", "6")
+    assert (code, "6 GPUs are no multiple of 4" in err) == (2, True)
+
+
+def test_a_file_that_says_too_little_is_one_line(mbpack: Call, folder: Path) -> None:
+    (folder / "own.yaml").write_text("# mbpack: bridge=0.6\nmodel: {num_layers: 12}\ntrain: {micro_batch_size: 1}\n")
+    code, out, err = mbpack("fit", "own.yaml")
+    assert (code, out) == (2, "")
+    assert "model.hidden_size" in err
+    assert "--hf-config" in err
+
+
 def test_what_the_doctor_refuses_is_said(mbpack: Call, folder: Path) -> None:
     (folder / "a.yaml").write_text(BROKEN)
     _, out, _ = mbpack("fit", "a.yaml", "--no-search")

@@ -160,4 +160,6 @@ def _companions(run: Run, setup: Setup) -> dict[str, Any]:
 def _same(run: Run, key: str, value: Any) -> bool:
     """Whether the configuration says so already."""
     setting = run.settings.peek(key)
-    return setting is not None and (setting.value == value or (value is None and setting.value is ABSENT))
+    if setting is None:  # nobody knows what a recipe holds there, and there is nothing to take back
+        return value is None
+    return setting.value == value or (value is None and setting.value is ABSENT)

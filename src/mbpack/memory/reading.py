@@ -80,6 +80,19 @@ class _Reader(Struct):
             return _UNKNOWN if self.older is None else self.older.value(key)
         return setting.value
 
+    def size(self, name: str) -> int:
+        """A parallel size of the run; without a recipe one that nobody wrote is 1, as in every class.
+
+        Raises:
+            WrongKind: text stands in the place of a number.
+        """
+        try:
+            value = getattr(self.run, name)
+        except Unknown as unknown:
+            self.assumed.append(f"{unknown.key} is not known: 1 assumed")
+            return 1
+        return 1 if value is None else int(value)
+
     def precision(self, section: str, name: str) -> Any:
         """A field of the mixed-precision setting as it will be in effect, None where it is unknown."""
         held = self.known("mixed_precision")
@@ -127,10 +140,9 @@ def describe(run: Run, gpus: int | None = None, length: int | None = None, own: 
 def _topology(reader: _Reader, gpus: int | None, shape: Shape) -> dict[str, Any]:
     run = reader.run
     try:
-        sizes = {"tp": run.tp, "pp": run.pp, "cp": run.cp, "ep": run.ep, "etp": run.etp if shape.num_moe_experts else 1}
-        vpp = run.vpp or 1
-    except Unknown as unknown:
-        raise NotModelled(f"{unknown.key} is not known: name the recipe with --recipe, or write it") from None
+        sizes = {name: reader.size(name) for name in ("tp", "pp", "cp", "ep")}
+        sizes["etp"] = reader.size("etp") if shape.num_moe_experts else 1
+        vpp = reader.size("vpp")
     except WrongKind as wrong:
         raise NotModelled(f"{wrong.setting.key} is no whole number") from None
     if min(*sizes.values(), vpp) < 1:
