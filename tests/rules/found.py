@@ -16,7 +16,7 @@ import yaml
 
 from mbpack.config.context import Given
 from mbpack.config.document import parse
-from mbpack.config.evidence import Evidence, Metadata, Packs, RawData, RowStatistics, Shard
+from mbpack.config.evidence import Evidence, Metadata, Packs, RawData, Row, RowStatistics, Shard
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from mbpack.facts.artifacts import COLUMNS
@@ -67,12 +67,20 @@ def evidence_of(found: Mapping[str, Any]) -> Evidence:
     return Evidence(
         packs={split: _packs(split, found[split]) for split in ("training", "validation") if split in found},
         metadata_file=_metadata(found["metadata"]) if "metadata" in found else None,
-        raw_data=RawData(**{"root": "data/sft", **raw}) if raw is not None else None,
+        raw_data=_raw(raw) if raw is not None else None,
         raw_lengths=found.get("lengths"),
         own_directory=found.get("own_directory"),
         generation_block=found.get("generation_block"),
         other_directories=tuple(found.get("other_directories", ())),
     )
+
+
+def _raw(given: Mapping[str, Any]) -> RawData:
+    first = tuple(
+        Row(row["line"], *(tuple(row.get(name, ())) for name in ("columns", "roles")), row.get("problem", ""))
+        for row in given.get("first", ())
+    )
+    return RawData(**{"root": "data/sft", **given, "first": first})
 
 
 def _packs(split: str, given: Mapping[str, Any]) -> Packs:

@@ -19,6 +19,9 @@ from msgspec import Struct, field
 from mbpack.config.settings import Unknown
 from mbpack.facts.artifacts import ROW_COUNT_KEYS
 
+#: Columns that hold a conversation.
+CONVERSATIONS = ("messages", "conversation", "conversations")
+
 
 class Shard(Struct, frozen=True):
     """One file of packed rows, as its footer tells. ``problem`` says why it could not be read."""
@@ -136,12 +139,34 @@ class Metadata(Struct, frozen=True):
         return None
 
 
+class Row(Struct, frozen=True):
+    """One of the first rows of the training file: its line, its columns, and who speaks in it where it is a conversation.
+
+    ``problem`` says why it is no row: no JSON, or no object.
+    """
+
+    line: int
+    columns: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def chat(self) -> str:
+        """The column that holds a conversation, "" for other rows."""
+        return next((name for name in CONVERSATIONS if name in self.columns), "")
+
+
 class RawData(Struct, frozen=True):
-    """The JSONL files a run packs from. ``lines`` is None where nobody counted."""
+    """The JSONL files a run packs from. ``lines`` is None where nobody counted.
+
+    ``is_file``: the root is a file, not a folder; ``first`` are the first rows of the training file.
+    """
 
     root: str
     training: bool = True
     validation: bool = True
+    is_file: bool = False
+    first: tuple[Row, ...] = ()
     lines: int | None = None
     validation_lines: int | None = None
     bytes: int | None = None

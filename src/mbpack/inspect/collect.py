@@ -13,6 +13,7 @@ from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts.artifacts import NPY_SUFFIX, read_location
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.releases import DEFAULT, Release
+from mbpack.inspect.first_rows import first_rows
 from mbpack.inspect.metadata import read_metadata
 from mbpack.inspect.places import (
     dataset_root,
@@ -147,6 +148,8 @@ def _metadata(path: str, base: str) -> Metadata | None:
 
 def _raw_data(root: str, base: str) -> RawData | None:
     folder = os.path.join(base, root)
+    if not is_remote(root) and os.path.isfile(folder):
+        return RawData(root, is_file=True, first=first_rows(folder))
     if is_remote(root) or not os.path.isdir(folder):
         return None
     training, validation = (os.path.join(folder, f"{name}.jsonl") for name in ("training", "validation"))
@@ -157,6 +160,7 @@ def _raw_data(root: str, base: str) -> RawData | None:
         root,
         training=os.path.exists(training),
         validation=os.path.exists(validation),
+        first=first_rows(training),
         lines=lines,
         validation_lines=validation_lines,
         bytes=size,
