@@ -31,7 +31,9 @@ ALLOWED = {
     "verify": {"facts", "config", "rules", "engine", "verify"},
     "wizard": {"facts", "config", "memory", "rules", "engine", "report", "wizard", "plan"},
     "skill": set(),
+    "lsp": {"facts", "config", "rules", "engine", "fix", "lsp"},
     "cli": {
+        "lsp",
         "skill",
         "facts",
         "config",

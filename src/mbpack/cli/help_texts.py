@@ -67,6 +67,7 @@ HELP = {
         "Print the completion script of a shell.", ('eval "$(mbpack completion bash)"', "mbpack completion zsh > _mbpack")
     ),
     "skill": Help("Print or install the skill for coding agents.", ("mbpack skill", "mbpack skill --install .claude/skills")),
+    "lsp": Help("Serve an editor (extra `lsp`).", ("pip install 'mbpack[lsp]'", "mbpack lsp")),
 }
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "schema": "mbpack.cli.schema",
     "completion": "mbpack.cli.completion",
     "skill": "mbpack.cli.skill",
+    "lsp": "mbpack.cli.lsp",
 }
 
 #: Exit codes: usage or an input that cannot be used, a defect of mbpack, and Ctrl-C as shells count it.
