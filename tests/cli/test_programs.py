@@ -205,3 +205,47 @@ def test_a_program_that_is_not_there_is_named(mbpack: Call, folder: Path) -> Non
     answer = mbpack("doctor", "run.sh")
     assert answer.code == 2
     assert "finetune_mine.py" in answer.err
+
+
+NEMO_RUN = """\
+import nemo_run as run
+
+
+def slurm(nodes: int, gpus: int = 8) -> run.SlurmExecutor:
+    executor = run.SlurmExecutor(account="a", partition="p", nodes=nodes, ntasks_per_node=gpus, container_image="x.sqsh")
+    executor.time = "04:00:00"
+    return executor
+
+
+ARGS = ["--recipe", "llama3_8b_sft_config"]
+job = run.Script(path="scripts/training/run_recipe.py", entrypoint="python", args=[*ARGS, "train.micro_batch_size=3"])
+with run.Experiment("one") as exp:
+    exp.add(job, executor=slurm(nodes=2), name="sft")
+    exp.run(detach=True)
+"""
+
+
+def test_jobs_of_nemo_run(doctor: Call, folder: Path) -> None:
+    (folder / "launch.py").write_text(NEMO_RUN)
+    (entry,) = doctor("launch.py").data["files"]
+    context = entry["context"]
+    assert (context["recipe"], context["gpus"], context["launcher"]) == ("llama3_8b_sft_config", 16, "run_recipe")
+    assert {finding["line"] for finding in entry["findings"] if finding["key"] == "train.micro_batch_size"} == {13}
+    (folder / "launch.py").write_text(
+        NEMO_RUN.replace(
+            'path="scripts/training/run_recipe.py"',
+            'inline="torchrun run_recipe.py --recipe llama3_8b_sft_config train.micro_batch_size=3"',
+        )
+    )
+    assert doctor("launch.py").data["files"][0]["context"]["gpus"] == 16
+
+
+def test_jobs_of_nemo_run_that_start_a_program(doctor: Call, folder: Path) -> None:
+    (folder / "own.py").write_text(OWN)
+    source = NEMO_RUN.replace("scripts/training/run_recipe.py", "own.py").replace(
+        '[*ARGS, "train.micro_batch_size=3"]', '["--mbs", "4"]'
+    )
+    (folder / "launch.py").write_text(source)
+    (entry,) = doctor("launch.py").data["files"]
+    assert entry["context"]["gpus"] == 16
+    assert "BAT101" in [finding["code"] for finding in entry["findings"]]

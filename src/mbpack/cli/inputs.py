@@ -21,7 +21,7 @@ _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*[ \t]*=|~[A-Za-z_][\w.]
 _YAML = (".yaml", ".yml")
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 #: What a program and a launch script say somewhere when they are about Megatron-Bridge.
-_PROGRAM_MARKS = (b"megatron.bridge",)
+_PROGRAM_MARKS = (b"megatron.bridge", b"nemo_run")
 _SCRIPT_MARKS = (b"megatron", b"Megatron", b"run_recipe", b"run_script.py", b"setup_experiment.py")
 #: Folders that hold other people's programs.
 _NOT_ENTERED = frozenset({"site-packages", "node_modules", "__pycache__", "venv"})

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from mbpack.cli.inputs import InputError, NothingHere, read
+from mbpack.config.context import Given
 from mbpack.config.document import Document
 from mbpack.config.python import Command, Made, PythonError, read_program
 from mbpack.config.python.reading import Load
-from mbpack.config.shell import Script, Started
+from mbpack.config.shell import Launch, LaunchOverride, Script, Started, Word
 from mbpack.config.shell.started import Here, programs_in
 from mbpack.engine.doctor import Request
 
@@ -29,7 +31,9 @@ def of_program(path: str, request: Request, read_yaml: Read) -> Iterator[Request
         made, notes = read_program(program.text, path, request.flags.bridge, _loader(path, read_yaml))
     except PythonError as error:
         raise InputError(f"{path}:{error.line}:{error.column}: {error}") from None
-    if not made:
+    jobs = list(_jobs(path, program, request, read_yaml)) if "nemo_run" in program.text else []
+    yield from jobs
+    if not made and not jobs:
         raise NothingHere(_nothing(path, program.text, notes))
     for configuration in made:
         for document in (document for variant in configuration.variants for document in variant.documents):
@@ -42,6 +46,45 @@ def of_program(path: str, request: Request, read_yaml: Read) -> Iterator[Request
             variable=configuration.variable,
             path=path,
         )
+
+
+def _jobs(path: str, program: Document, request: Request, read_yaml: Read) -> Iterator[Request]:
+    """The jobs that a program hands to NeMo-Run: launches of Megatron-Bridge's own scripts, and programs beside it."""
+    from mbpack.config.python.nemo_run import tasks_of
+    from mbpack.config.shell import read_script
+
+    for task in tasks_of(program.text, path):
+        words = [shlex.quote(word) if word is not None else '"$UNKNOWN"' for word in (task.path, *task.arguments)]
+        script = read_script(task.inline if task.inline is not None else f"torchrun {' '.join(words)}")
+        for launch in script.launches:
+            launch = at_line(launch, task.line, task.column, task.end_column)
+            shown = Given(gpus=task.gpus or launch.gpus, nodes=task.nodes or launch.nodes)
+            flags = Given(*(getattr(request.flags, name) or getattr(shown, name, None) for name in Given.__struct_fields__))
+            source = Document(path, program.text, None)
+            yield replace(request, launch=launch, script=source, path=path, flags=flags)
+        if not script.launches:
+            try:
+                for found in of_script(path, script, request, read_yaml):
+                    given = replace(found.shown or Given(), gpus=task.gpus, nodes=task.nodes)
+                    yield replace(found, shown=given)
+            except NothingHere:
+                continue
+
+
+def at_line(launch: Launch, line: int, column: int, end_column: int) -> Launch:
+    """A launch whose words all stand at one place of another file."""
+
+    def moved(word: Word) -> Word:
+        return replace(word, line=line, column=column, end_column=end_column)
+
+    return replace(
+        launch,
+        script=moved(launch.script),
+        flags=tuple(
+            replace(flag, value=moved(flag.value) if flag.value else None, word=moved(flag.word)) for flag in launch.flags
+        ),
+        overrides=tuple(LaunchOverride(moved(one.word), moved(one.value)) for one in launch.overrides),
+    )
 
 
 def of_script(path: str, script: Script, request: Request, read_yaml: Read) -> Iterator[Request]:

@@ -100,6 +100,7 @@ class Machine:
     ) -> None:
         self.base, self.defaults, self.forced, self.path = base, defaults, dict(forced or {}), path
         self.command = command
+        self.tasks: list[tuple[Value, Value | None, ast.Call, State]] = []  # NeMo-Run: script, executor, the call
         self.options: dict[int, list[Option]] = {}  # of a parser, by the time it was made
         self.state = State()
         self.steps = 0

@@ -55,6 +55,8 @@ class Upstream(Statements, Given):
             return self._launched(name, arguments, node)
         if name in _OVERRIDES or path.startswith(("omegaconf.", "OmegaConf.")):
             return self._merged_in(name, arguments, node)
+        if path.startswith("nemo_run."):
+            return self._nemo_run(name, arguments, node)
         found = self.environment(path, arguments)
         if found is None:
             found = self.python_function(path, arguments, node)
@@ -76,6 +78,27 @@ class Upstream(Statements, Given):
         if path.startswith("os.environ.") or name in ("lower", "upper"):
             return NOTHING
         return self.lost(arguments, node, ast.unparse(node.func))
+
+    def _nemo_run(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        """NeMo-Run's scripts and executors are kept as they are made, and what is run with which."""
+        if name == "Script" or name.endswith("Executor"):
+            first = {"Script": "path"}.get(name, "account")
+            fields = dict(arguments.named)
+            if arguments.values:
+                fields.setdefault(first, Cell(arguments.values[0], self.place(node)))
+            opaque = "arguments that are not known" if arguments.more else ""
+            return self.new(Record("namespace", cls=f"nemo_run.{name}", fields=fields, opaque=opaque))
+        if name == "run":
+            self.run_task(arguments, node)
+        return NOTHING
+
+    def run_task(self, arguments: Arguments, node: ast.Call) -> None:
+        """A script is run, or added to an experiment."""
+        script, executor = arguments.get(0, "task", "fn_or_script"), arguments.get(1, "executor")
+        for task in (self.items_of(script) or [script]) if script is not None else ():
+            record = self.record(task)
+            if record is not None and record.cls == "nemo_run.Script":
+                self.tasks.append((task, executor, node, self.state.copy()))
 
     def _recipe(self, function: Symbol, arguments: Arguments, node: ast.Call) -> Value:
         """A recipe is called: what its arguments touch is unknown, except where the argument is a recipe's default."""
@@ -230,6 +253,9 @@ class Upstream(Statements, Given):
         if name in _SPEAKING:
             return NONE
         if record is None or not isinstance(owner, Ref):
+            if name == "add":
+                self.run_task(arguments, node)
+                return NOTHING
             arguments.values.append(owner)
             return self.lost(arguments, node, ast.unparse(node.func))
         if record.kind == "parser":
