@@ -7,6 +7,8 @@ and recordings hold.
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import mul
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -42,33 +44,57 @@ class Stage(Struct, frozen=True):
         return self.rows.total
 
 
+class _Moment(NamedTuple):
+    """What comes and goes at one kind of event of a chunk: bytes above what is kept under a term, and bytes that have gone."""
+
+    when: str
+    extra: float
+    term: str
+    gone: float
+
+
 @lru_cache(maxsize=2048)
 def stage(setup: Setup, index: int, imbalance: float = 1.0, generation: str = "sm90") -> Stage:
     """The peak of one stage and its rows."""
     parts = chunks(setup)[index]
     count = stage_count(setup, index)
-    held = states(setup, count)
-    sizes = [ledger.kept(setup, chunk, imbalance).total for chunk in parts]
-    best, moment = -1.0, ("step", (0,) * len(parts), 0.0, "")
-    for event in events(index, setup.pp, setup.vpp, setup.microbatches):
-        live = sum(n * size for n, size in zip(event.alive, sizes, strict=True))
-        for when, extra, term in _extras(setup, parts[event.chunk], event.forward, imbalance, generation):
-            gone = sizes[event.chunk] if when == "embedding" else _logits_gone(setup, parts[event.chunk], when)
-            if live + extra - gone > best:
-                best, moment = live + extra - gone, (when, event.alive, extra, term)
-    when, alive, extra, term = moment
-    rows = _rows(setup, parts, alive, when, imbalance)
+    kept = [ledger.kept(setup, chunk, imbalance) for chunk in parts]
+    sizes = [rows.total for rows in kept]
+    moments = {
+        (chunk, forward): _moments(setup, parts[chunk], sizes[chunk], forward, imbalance, generation)
+        for chunk in range(len(parts))
+        for forward in (True, False)
+    }
+    best, at, alive, moment = -1.0, 0, (0,) * len(parts), _Moment("step", 0, "", 0)
+    for event in dict.fromkeys(events(index, setup.pp, setup.vpp, setup.microbatches)):
+        live = sum(map(mul, event.alive, sizes))
+        for found in moments[event.chunk, event.forward]:
+            if live + found.extra - found.gone > best:
+                best, at, alive, moment = live + found.extra - found.gone, event.chunk, event.alive, found
+    rows, when = Rows(), moment.when
+    for part, number in zip(kept, alive, strict=True):
+        rows.add(part, number)
+    _take_away(rows, kept[at], moment)
     for chunk in parts:
         rows.add(ledger.once(setup, chunk))
-    if extra:
-        rows.put(term, extra)
+    if moment.extra:
+        rows.put(moment.term, moment.extra)
     copies = step_copies(setup, count)
     if copies > rows.total:
         rows, when, alive = Rows(), "step", (0,)
         rows.put("gradients", copies)
-    rows.add(held)
+    rows.add(states(setup, count))
     rows.put("workspaces", workspaces(setup, generation))
     return Stage(index, rows, when, sum(alive), count.all, before_first_step(setup, count))
+
+
+def _take_away(rows: Rows, kept: Rows, moment: _Moment) -> None:
+    """Take off what has gone: the logits of the chunk that runs back, or all it kept when its embedding does."""
+    if moment.when == "backward" and moment.gone:
+        rows["logits"] -= moment.gone
+    elif moment.when == "embedding":
+        for term, size in kept.items():
+            rows[term] -= size
 
 
 def workspaces(setup: Setup, generation: str) -> float:
@@ -78,37 +104,18 @@ def workspaces(setup: Setup, generation: str) -> float:
     return WORKSPACES + (GROUPED if setup.shape.num_moe_experts and setup.grouped_gemm else 0)
 
 
-def _extras(setup: Setup, chunk: Chunk, forward: bool, imbalance: float, generation: str) -> list[tuple[str, float, str]]:
-    """(when, bytes above what is kept, term) of the moments of one event."""
+def _moments(setup: Setup, chunk: Chunk, kept: float, forward: bool, imbalance: float, generation: str) -> list[_Moment]:
+    """What comes and goes when a chunk has run forward, or runs back."""
     if forward:
+        ahead = workspace.overlap(setup, chunk, imbalance)
         if chunk.loss:
-            return [("loss", workspace.loss(setup, generation) + workspace.overlap(setup, chunk, imbalance), "loss peak")]
-        return [("forward", workspace.overlap(setup, chunk, imbalance), "backward workspace")]
-    found = [("backward", workspace.backward(setup, chunk, imbalance), "backward workspace")]
+            return [_Moment("loss", workspace.loss(setup, generation) + ahead, "loss peak", 0)]
+        return [_Moment("forward", ahead, "backward workspace", 0)]
+    gone = ledger.kept_logit_bytes(setup) * ledger.logits(setup) * (1 + chunk.mtp) if chunk.loss else 0
+    found = [_Moment("backward", workspace.backward(setup, chunk, imbalance), "backward workspace", gone)]
     if chunk.embedding:
-        found.append(("embedding", workspace.embedding_gradient(setup, chunk), "embedding gradient"))
+        found.append(_Moment("embedding", workspace.embedding_gradient(setup, chunk), "embedding gradient", kept))
     return found
-
-
-def _logits_gone(setup: Setup, chunk: Chunk, when: str) -> float:
-    """Logits have gone when the layers below the loss run back."""
-    if when != "backward" or not chunk.loss:
-        return 0
-    return ledger.kept_logit_bytes(setup) * ledger.logits(setup) * (1 + chunk.mtp)
-
-
-def _rows(setup: Setup, parts: tuple[Chunk, ...], alive: tuple[int, ...], when: str, imbalance: float) -> Rows:
-    rows = Rows()
-    for chunk, number in zip(parts, alive, strict=True):
-        rows.add(ledger.kept(setup, chunk, imbalance), number)
-    if when == "backward":
-        for chunk, number in zip(parts, alive, strict=True):
-            if number and chunk.loss:
-                rows["logits"] = rows.get("logits", 0) - _logits_gone(setup, chunk, when)
-    elif when == "embedding":
-        for term, size in ledger.kept(setup, parts[0], imbalance).items():
-            rows[term] -= size
-    return rows
 
 
 @lru_cache(maxsize=512)

@@ -52,14 +52,14 @@ def decoder(setup: Setup, chunk: Chunk, imbalance: float) -> Rows:
     """Rows of all decoder layers of a chunk."""
     rows, live = Rows(), starts_live(setup, chunk)
     whole = _recomputed(setup, len(chunk.layers))
-    checkpoints = 0
-    for index, kind in enumerate(chunk.layers):
-        if index < whole:
-            live = True
-            checkpoints += index % _group(setup) == 0
-            continue
-        part, live = layer(setup, kind, live, imbalance)
-        rows.add(part)
+    checkpoints = -(-whole // _group(setup))
+    alike: dict[tuple[str, bool], int] = {}
+    live = live or whole > 0
+    for kind in chunk.layers[whole:]:
+        alike[kind, live] = alike.get((kind, live), 0) + 1
+        live = live or layer(setup, kind, live, imbalance)[1]
+    for (kind, started), number in alike.items():
+        rows.add(layer(setup, kind, started, imbalance)[0], number)
     if checkpoints:
         rows.put("checkpoints", 2 * setup.local * setup.shape.hidden_size * checkpoints)
     return rows

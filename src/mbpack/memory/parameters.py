@@ -311,8 +311,8 @@ def ends_count(setup: Setup, chunk: Chunk) -> Count:
 def chunk_count(setup: Setup, chunk: Chunk) -> Count:
     """Parameters of one chunk on one rank."""
     total = ends_count(setup, chunk)
-    for kind in chunk.layers:
-        total += layer_count(setup, kind)
+    for kind in dict.fromkeys(chunk.layers):
+        total += layer_count(setup, kind).times(chunk.layers.count(kind))
     return total + mtp_count(setup) if chunk.mtp else total
 
 
