@@ -91,6 +91,36 @@ def test_the_schema_follows_from_the_rows(tmp_path: Path, capsys: pytest.Capture
     assert data["data"]["max"] == 3
 
 
+def test_a_saved_histogram_keeps_the_schema_and_the_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+
+    Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))
+    rows, saved, again = tmp_path / "rows.jsonl", tmp_path / "lengths.json", tmp_path / "again.json"
+    for row, schema in (
+        ({"prompt": "a", "completion": "b"}, "prompt-completion"),
+        ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, "chat"),
+    ):
+        rows.write_text(json.dumps(row) + "\n")
+        turns = ["--turn-tokens", "4"] if schema == "chat" else []
+        assert run("lengths", str(rows), "--tokenizer", str(tmp_path), *turns, "--output", str(saved), "--force") == 0
+        data = json.loads(saved.read_text())
+        assert (data["schema"], data["tokenizer"]) == (schema, str(tmp_path))
+        assert run("lengths", str(saved), "--output", str(again), "--force") == 0  # adding up keeps it
+        assert again.read_text() == saved.read_text()
+        capsys.readouterr()
+        assert run("plan", str(saved), "--pack", "64", "--json", "-") == 0
+        planned = json.loads(capsys.readouterr().out)
+        assert planned["setup"]["schema"] == schema
+        assert run("plan", str(saved), "--pack", "64") == 0
+        assert "chat rows (--schema)" not in capsys.readouterr().out
+    saved.write_text(
+        '{"format": "mbpack-lengths", "version": 1, "counted": "stored", "rows": 1, "tokens": 5, "lengths": [5], "counts": [1]}'
+    )
+    assert run("plan", str(saved), "--pack", "64") == 0  # one that says nothing
+    assert "chat rows (--schema)" in " ".join(capsys.readouterr().out.split())
+
+
 FITTING = "--bridge 0.6 --gpus 8 --tp 2 --sp --schema chat --gbs 32 --recipe llama31_8b_sft_config".split()
 
 

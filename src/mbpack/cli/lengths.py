@@ -95,15 +95,17 @@ def reading_options(
 
 def _lengths(files: list[str], output: str | None, force: bool, options: Options) -> int:
     from mbpack.plan.chart import terminal_chart
-    from mbpack.plan.readers import read_all
+    from mbpack.plan.readers import read_all, schema_of, tokenizer_of
     from mbpack.plan.report_text import head_line
 
     if output is not None and output != "-":
         check_target(output, force)
     with progress_bar() as progress:
         histogram, readings = read_all(files, _with(options, progress))
+    schema = schema_of(readings)
+    tokenizer = options.tokenizer.path if options.tokenizer is not None else tokenizer_of(readings)
     if output == "-":
-        sys.stdout.write(histogram.to_json())
+        sys.stdout.write(histogram.to_json(schema, tokenizer))
         return 0
     for reading in readings:
         print(f"{reading.source}: {reading.kind}, {reading.histogram.rows:,} rows")
@@ -113,7 +115,7 @@ def _lengths(files: list[str], output: str | None, force: bool, options: Options
     for line in terminal_chart(histogram, (), speaks_unicode()):
         print(line)
     if output is not None:
-        write(histogram.save, output)
+        write(lambda path: histogram.save(path, schema, tokenizer), output)
         print(f"written: {output}")
     return 0
 

@@ -233,18 +233,17 @@ def _plan(
     jobs: int,
 ) -> Plan:
     from mbpack.plan.candidates import DEFAULT_PACKS, evaluate
-    from mbpack.plan.readers import read_all
+    from mbpack.plan.readers import read_all, schema_of
     from mbpack.plan.recommend import recommend
     from mbpack.plan.report_json import Plan
 
     with progress_bar() as progress:
         histogram, readings = read_all(sources, replace(options, progress=progress))
     if schema is None:
-        pairs = any("prompt and completion" in reading.kind for reading in readings)
-        chats = any("chats" in reading.kind for reading in readings)
-        if pairs and not chats:
+        found = schema_of(readings)
+        if found == "prompt-completion":
             setup = replace(setup, schema="prompt-completion")
-        elif not chats:
+        elif found is None:
             assumed = (*assumed, "chat rows (--schema)")
     sizes = packs or DEFAULT_PACKS
     jobs = jobs or _jobs(histogram.rows, len(sizes))

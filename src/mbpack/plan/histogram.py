@@ -164,14 +164,19 @@ class Histogram:
             and np.array_equal(self.counts, other.counts)
         )
 
-    def to_json(self) -> str:
-        """One JSON object; ``rows`` and ``tokens`` let a reader check that nothing was cut off."""
+    def to_json(self, schema: str | None = None, tokenizer: str | None = None) -> str:
+        """One JSON object; ``rows`` and ``tokens`` let a reader check that nothing was cut off.
+
+        ``schema`` (prompt-completion or chat) says what the rows were, ``tokenizer`` what counted them; None where unknown.
+        """
         data = {
             "format": FORMAT,
             "version": 1,
             "counted": self.counted,
             "rows": self.rows,
             "tokens": self.tokens,
+            "schema": schema,
+            "tokenizer": tokenizer,
             "lengths": self.lengths.tolist(),
             "counts": self.counts.tolist(),
         }
@@ -200,6 +205,6 @@ class Histogram:
             raise PlanError("the histogram's totals do not agree with its entries: the file is damaged, count again")
         return histogram
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], schema: str | None = None, tokenizer: str | None = None) -> None:
         """Write as JSON, atomically: a reader sees the old file or the whole new one."""
-        write_atomically(os.fspath(path), self.to_json().encode())
+        write_atomically(os.fspath(path), self.to_json(schema, tokenizer).encode())

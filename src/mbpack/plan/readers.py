@@ -60,6 +60,35 @@ class Reading:
     kind: str
     histogram: Histogram
     notes: tuple[str, ...] = ()
+    tokenizer: str | None = None
+
+
+#: What the rows of a source are, and the words of its kind that say so.
+SCHEMAS = {"prompt-completion": "prompt and completion", "chat": "chats"}
+
+
+def schema_of(readings: Iterable[Reading]) -> str | None:
+    """What the rows of several sources are: chats as soon as one holds chats; None where no source tells."""
+    kinds = [reading.kind for reading in readings]
+    for schema in ("chat", "prompt-completion"):
+        if any(SCHEMAS[schema] in kind for kind in kinds):
+            return schema
+    return None
+
+
+def tokenizer_of(readings: Iterable[Reading]) -> str | None:
+    """The tokenizer that saved histograms name; None where they name none, or several."""
+    named = {reading.tokenizer for reading in readings if reading.tokenizer is not None}
+    return named.pop() if len(named) == 1 else None
+
+
+def _saved(source: str, data: dict[str, Any]) -> Reading:
+    """A histogram that `mbpack lengths` wrote, with what it says of the rows it counted."""
+    histogram, schema, tokenizer = Histogram.of_json(data), data.get("schema"), data.get("tokenizer")
+    if schema is not None and schema not in SCHEMAS:
+        raise PlanError(f"the histogram is of {schema!r} rows: {' or '.join(SCHEMAS)}")
+    kind = "histogram" if schema is None else f"histogram, {SCHEMAS[schema]}"
+    return Reading(source, kind, histogram, tokenizer=tokenizer if isinstance(tokenizer, str) else None)
 
 
 def read_all(sources: Sequence[str], options: Options) -> tuple[Histogram, list[Reading]]:
@@ -208,7 +237,7 @@ def _read_json(source: str, stream: IO[bytes], options: Options) -> Reading:
     except (ValueError, RecursionError):
         return _read_rows(source, io.BytesIO(content), options)
     if isinstance(data, dict) and data.get("format") == FORMAT:
-        return Reading(source, "histogram", Histogram.of_json(data))
+        return _saved(source, data)
     if isinstance(data, list) and all(type(item) is int for item in data):
         return Reading(source, "JSON list of lengths", Histogram.of_lengths(data, options.counted))
     if isinstance(data, dict):  # a JSONL file of one row
