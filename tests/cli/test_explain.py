@@ -140,7 +140,23 @@ def test_a_key_says_its_default_and_its_pitfalls(mbpack: Call) -> None:
     assert "Field      int|null, default 1 (PackedSequenceSpecs, 0.6)\n" in out
     assert "  10  pad_seq_to_mult must be derived from the topology\n" in out
     assert "(GPTSFTDatasetConfig, 0.6)" in mbpack("explain", "dataset.seq_length").out
-    assert mbpack("explain", "seq_length").out == mbpack("explain", "dataset.seq_length").out
+    both = mbpack("explain", "model.seq_length").out + "\n" + mbpack("explain", "dataset.seq_length").out
+    assert mbpack("explain", "seq_length").out == both
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("micro_batch_size", "train.micro_batch_size"),
+        ("global_batch_size", "train.global_batch_size"),
+        ("context_parallel_size", "model.context_parallel_size"),
+        ("tp", "model.tensor_model_parallel_size"),
+        ("gbs", "train.global_batch_size"),
+        ("average_in_collective", "ddp.average_in_collective"),
+    ],
+)
+def test_a_name_alone_means_the_section_that_everybody_means(mbpack: Call, name: str, key: str) -> None:
+    assert mbpack("explain", name).out == mbpack("explain", key).out
 
 
 def test_a_rule_names_upstream_tests(mbpack: Call) -> None:

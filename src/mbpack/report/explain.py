@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mbpack.facts import upstream_tests
-from mbpack.facts.keys import RENAMES, path_in
+from mbpack.facts.homes import homes, in_both
+from mbpack.facts.keys import CP, EP, ETP, PP, RENAMES, TP, VPP, path_in
 from mbpack.facts.modes import MODES, Mode
 from mbpack.facts.pitfalls import PITFALLS, Pitfall
-from mbpack.facts.releases import NIGHTLY, RELEASES
+from mbpack.facts.releases import DEFAULT, NIGHTLY, RELEASES
 from mbpack.facts.schema import releases_with
 from mbpack.report import explain_more as more
 from mbpack.report.explain_releases import releases_page
@@ -178,7 +179,34 @@ def _mode_lines(mode: Mode, style: Style, indent: str = "") -> Iterator[str]:
 # ---------------------------------------------------------------------- keys and families
 
 
+#: Sizes as everybody calls them.
+_SHORT = {
+    "tp": TP,
+    "pp": PP,
+    "cp": CP,
+    "vpp": VPP,
+    "ep": EP,
+    "etp": ETP,
+    "sp": "model.sequence_parallel",
+    "mbs": "train.micro_batch_size",
+    "gbs": "train.global_batch_size",
+}
+
+
 def _key(topic: str, style: Style) -> list[str] | None:
+    """The page of a key; for a name alone, of the section that is meant: of both where two must say the same."""
+    name = topic.lower()
+    if name == "packing":
+        return list(_modes(style))
+    if "." in topic or topic in _mentioned_keys():
+        return _key_page(topic, style)
+    places = (_SHORT[name],) if name in _SHORT else homes(DEFAULT, name)
+    pages = [_key_page(place, style) for place in places[: 2 if in_both(name) else 1]]
+    found = [lines for lines in pages if lines is not None]
+    return [line for number, lines in enumerate(found) for line in ([""] * bool(number) + lines)] or _key_page(topic, style)
+
+
+def _key_page(topic: str, style: Style) -> list[str] | None:
     keys = _mentioned_keys()
     names = {key.rpartition(".")[2]: key for key in sorted(keys, reverse=True)}  # of two, the first by name
     key = topic if topic in keys else names.get(topic) or names.get(topic.lower())
