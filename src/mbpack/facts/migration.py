@@ -12,20 +12,23 @@ from msgspec import Struct, field
 
 from mbpack.facts.releases import R04, R05, R06, R07, Release
 
+ByHand = tuple[tuple[str, ...], str]
+
 
 class ClassChange(Struct, frozen=True):
     """A configuration class that another one took over.
 
     ``old`` and ``new`` are import paths, ``since`` the first release with the new one. ``fields``: old field -> new path
-    below the same mapping. ``by_hand``: what follows from nothing in the file, for either direction.
+    below the same mapping. ``by_hand``: what follows from nothing in the file, for either direction, each with the fields
+    of the dataset that it is about; it is said where the file writes one of them.
     """
 
     old: str
     new: str
     since: Release
     fields: Mapping[str, str] = field(default_factory=dict)
-    by_hand: tuple[str, ...] = ()
-    back_by_hand: tuple[str, ...] = ()
+    by_hand: tuple[ByHand, ...] = ()
+    back_by_hand: tuple[ByHand, ...] = ()
 
     def old_name(self) -> str:
         """The short name of the old class."""
@@ -58,27 +61,40 @@ CLASS_CHANGES: tuple[ClassChange, ...] = (
             "dataset_root": "hf_output_root",
         },
         by_hand=(
-            "process_example_fn is code: name a schema_adapter in dataset.hf_dataset, or columns in dataset.preprocessing",
-            "hf_filter_lambda, download_mode, delete_raw and dataset_dict have no successor: prepare the data before",
+            (
+                ("process_example_fn",),
+                "process_example_fn is code: name a schema_adapter in dataset.hf_dataset, or columns in dataset.preprocessing",
+            ),
+            (("hf_filter_lambda",), "hf_filter_lambda is code and has no successor: filter the data before"),
+            (("download_mode",), "download_mode has no successor"),
+            (("delete_raw",), "delete_raw has no successor"),
+            (("dataset_dict",), "dataset_dict has no successor: name the data by their path"),
         ),
-        back_by_hand=("process_example_fn: the function that turns a row into input and output",),
     ),
     ClassChange(
         "megatron.bridge.data.vlm_datasets.hf_provider.HFDatasetConversationProvider",
         _DIRECT_HF,
         R06,
         by_hand=(
-            "dataset.source: an HFDatasetSourceConfig with the dataset that maker_name stood for",
-            "dataset.preprocessing: the chat preprocessing of the recipe",
-            "collate_impl is code and has no successor",
+            (
+                ("maker_name", "maker_kwargs"),
+                "dataset.source: an HFDatasetSourceConfig with the dataset that maker_name stood for",
+            ),
+            (("maker_name", "_target_"), "dataset.preprocessing: the chat preprocessing of the recipe"),
+            (("collate_impl",), "collate_impl is code and has no successor"),
         ),
-        back_by_hand=("maker_name: the dataset maker that stands for source",),
+        back_by_hand=((("source",), "maker_name: the dataset maker that stands for source"),),
     ),
     ClassChange(
         "megatron.bridge.data.vlm_datasets.preloaded_provider.PreloadedVLMConversationProvider",
         _DIRECT_HF,
         R06,
-        by_hand=("dataset.source: an HFDatasetSourceConfig that reads the JSON files",),
+        by_hand=(
+            (
+                ("train_data_path", "valid_data_path", "test_data_path", "_target_"),
+                "dataset.source: an HFDatasetSourceConfig that reads the JSON files",
+            ),
+        ),
     ),
     ClassChange(
         "megatron.bridge.data.vlm_datasets.mock_provider.MockVLMConversationProvider",
@@ -91,10 +107,14 @@ CLASS_CHANGES: tuple[ClassChange, ...] = (
         "megatron.bridge.data.builders.energon.EnergonDatasetConfig",
         R06,
         by_hand=(
-            "dataset.task_encoder: QwenVLEnergonTaskEncoderConfig or another encoder configuration instead of an object",
-            "image_processor and global_batch_size have no successor in the dataset",
+            (
+                ("task_encoder", "_target_"),
+                "dataset.task_encoder: QwenVLEnergonTaskEncoderConfig or another encoder configuration instead of an object",
+            ),
+            (("image_processor",), "image_processor has no successor in the dataset"),
+            (("global_batch_size",), "global_batch_size has no successor in the dataset"),
         ),
-        back_by_hand=("task_encoder: the encoder object; image_processor and global_batch_size",),
+        back_by_hand=((("task_encoder", "_target_"), "task_encoder: the encoder object; image_processor and global_batch_size"),),
     ),
 )
 

@@ -21,9 +21,9 @@ from mbpack.facts.keys import SPECS, path_in, rename_of
 from mbpack.facts.releases import R05, R06, Release, Version, parse_version, version_of
 from mbpack.facts.schema import NO_DEFAULT, schema
 from mbpack.facts.targets import is_blocked
-from mbpack.fix import renames
+from mbpack.fix import hub_data, renames
 from mbpack.fix.behaviour import behaviour
-from mbpack.fix.directives import with_release
+from mbpack.fix.directives import with_release, without_ignore
 from mbpack.fix.state import State, apply
 from mbpack.fix.summary import change
 from mbpack.rules.base import Edit
@@ -67,6 +67,10 @@ class Migration(Struct):
             self.changed.append(change(edit) + (f" ({note})" if note else ""))
         return True
 
+    def without_ignore(self, code: str) -> None:
+        """Take out the comments that keep a rule quiet where there is nothing left for it to say."""
+        self.state = without_ignore(self.state, code)
+
 
 def migrate(state: State, to: str, source: str | None = None, given: Given | None = None) -> Migration:
     """Move one file, or a list of KEY=VALUE arguments, to another release. Nothing is written.
@@ -83,7 +87,8 @@ def migrate(state: State, to: str, source: str | None = None, given: Given | Non
     before = _run(state, context, release)
     complete = bool(state.documents) and state.documents[0].root is not None and is_whole(state.documents[0].root)
     renames.keys(made)
-    renames.dataset_class(made, before.settings.class_at("dataset") if before is not None else None, complete)
+    renames.dataset_class(made, before.settings.class_at("dataset") if before is not None else None)
+    hub_data.after(made, _run(made.state, context, target.release))
     renames.packing_switch(made, complete)
     renames.packing_specs(made)
     renames.graphs(made)
@@ -94,6 +99,7 @@ def migrate(state: State, to: str, source: str | None = None, given: Given | Non
     elif context.recipe is not None:
         renames.local_data(made, _run(made.state, context, target.release))
         renames.needless_class(made, _run(made.state, context, target.release))
+        renames.own_class(made, _run(made.state, context, target.release), before)
     _recipe(made, context, complete)
     if state.documents:
         made.state = with_release(made.state, target.text)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mbpack.config.settings import Unknown
+from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import OFFLINE_SWITCH, RENAMES, SPECS, path_in, rename_of, specs_target
 from mbpack.facts.migration import ALL_WORKERS, CLASS_CHANGES, SOME_WORKERS, SOURCE_CLASS, SOURCE_FIELD, ClassChange
 from mbpack.facts.preprocessing import SEMANTIC_KWARGS, kwargs_of, preprocessing_of
 from mbpack.facts.releases import R05, R06, Release
 from mbpack.facts.schema import schema
+from mbpack.fix import hub_data
 
 if TYPE_CHECKING:
     from mbpack.config.run import Run
     from mbpack.fix.migrate import Migration
+
+
+#: The class that reads local files before 0.6.
+LOCAL_CLASS = "megatron.bridge.training.config.FinetuningDatasetConfig"
 
 
 def keys(made: Migration) -> None:
@@ -40,15 +45,19 @@ def keys(made: Migration) -> None:
         made.edit("rename", old, to=new)
 
 
-def dataset_class(made: Migration, before: str | None, complete: bool) -> None:
+def dataset_class(made: Migration, before: str | None) -> None:
     """The dataset under its new class, with the fields that moved; what follows from nothing is listed."""
     release = made.target.release
     change, upwards = _class_change(made, before, release)
     if change is None:
         return
-    target = made.get("dataset._target_")
+    target, written = made.get("dataset._target_"), made.get("dataset")
+    held = written.value if written is not None and isinstance(written.value, dict) else {}
+    names_written = {str(name) for name, item in held.items() if item.value is not None}
     if target is not None:
         made.edit("set", "dataset._target_", change.new if upwards else change.old)
+    if not upwards:
+        hub_data.before(made)
     moved = False
     for old, new in change.fields.items():
         here, there = (f"dataset.{old}", f"dataset.{new}") if upwards else (f"dataset.{new}", f"dataset.{old}")
@@ -61,8 +70,8 @@ def dataset_class(made: Migration, before: str | None, complete: bool) -> None:
             made.edit("set", f"{source}._target_", path)
     if not upwards and made.get(f"{source}._target_") is not None:
         made.edit("delete", f"{source}._target_")
-    if target is not None or complete or moved:
-        for text in change.by_hand if upwards else change.back_by_hand:
+    for names, text in change.by_hand if upwards else change.back_by_hand:
+        if names_written.intersection(names):
             made.decide.append(text)
 
 
@@ -91,6 +100,40 @@ def local_data(made: Migration, run: Run | None) -> None:
             made.edit("set", key, None, note="the recipe's source, replaced by dataset_root")
 
 
+def own_class(made: Migration, run: Run | None, before: Run | None) -> None:
+    """Local files before 0.6, on a recipe whose dataset class reads the Hugging Face hub: another class has to be named."""
+    root = made.get("dataset.dataset_root")
+    if run is None or root is None or root.value is None or run.release >= R06 or made.source < R06:
+        return
+    if made.get("dataset._target_") is not None or run.settings.class_at("dataset") != "HFDatasetConfig":
+        return
+    for name in ("hf_dataset", "hf_validation_proportion", "hf_validation_dataset", "hf_output_root", "hf_rewrite"):
+        if made.get(f"dataset.{name}") is not None:
+            made.edit("delete", f"dataset.{name}", note=f"{run.release} has no such field")
+    made.edit("set", "dataset._target_", LOCAL_CLASS, note="the recipe's class would read its own Hugging Face dataset")
+    length = before.maybe("dataset.seq_length") if before is not None else None
+    if made.get("dataset.seq_length") is None and isinstance(length, int):
+        made.edit("set", "dataset.seq_length", length, note="a class named anew takes nothing from the recipe's")
+    _own_specs(made, before)
+
+
+def _own_specs(made: Migration, before: Run | None) -> None:
+    """The specs of the recipe, written out: a class named anew does not take them."""
+    path = path_in(made.target.release, SPECS)
+    if before is None or made.get(path) is not None:
+        return
+    try:
+        if not before.offline:
+            return
+    except (Unknown, WrongKind):
+        return
+    size, multiple = before.maybe(f"{SPECS}.packed_sequence_size"), before.maybe(f"{SPECS}.pad_seq_to_mult")
+    made.edit("set", f"{path}._target_", specs_target(made.target.release))
+    made.edit("set", f"{path}.packed_sequence_size", size)
+    if isinstance(multiple, int):
+        made.edit("set", f"{path}.pad_seq_to_mult", multiple)
+
+
 def needless_class(made: Migration, run: Run | None) -> None:
     """A dataset class that the recipe's dataset has anyway: naming it makes the dataset anew, without the recipe's objects."""
     recipe = run.settings.recipe if run is not None else None
@@ -98,6 +141,7 @@ def needless_class(made: Migration, run: Run | None) -> None:
         return
     if recipe.dataset_class == run.dataset_class:
         made.edit("delete", "dataset._target_", note="the recipe's dataset is of this class already")
+        made.without_ignore("CFG118")
 
 
 def preprocessing(made: Migration, run: Run | None) -> None:
