@@ -161,7 +161,7 @@ class _Resolver:
                 raise _Stop("missing-reference", f"`{'.' * dots}{path}` leads above the top of the configuration")
             path = ".".join([*owner[: len(owner) - dots], path])
         for inside in (at, *self.open):
-            if inside == path or inside.startswith(path + "."):
+            if inside == path or (whole and inside.startswith(path + ".")):
                 raise _Stop("circle", f"`{path}` refers to itself in a circle: it holds `{inside}`")
         value = self._held(path)
         if isinstance(value, Missing) or value == "???":  # the text, where an argument set it
@@ -247,7 +247,7 @@ class _Resolver:
         if not isinstance(held, dict):
             if isinstance(held, (str, int, float, list, type(None))):
                 raise _Stop("argument", f"`{name}` takes the path of a mapping, which `{shorten(str(arguments[0]))}` is not")
-            raise _Stop("unknown", f"what `{shorten(str(arguments[0]))}` holds in full cannot be told here")
+            return []  # of what the recipe holds; which keys they are matters to nobody
         return list(held if name.endswith("keys") else held.values())
 
     def _key_of_tree(self, name: str, arguments: list[Any], at: str, whole: bool = True) -> Any:

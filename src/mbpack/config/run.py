@@ -21,6 +21,7 @@ from mbpack.facts.keys import COPY, CP, EP, ETP, OFFLINE_SWITCH, PP, SPECS, TP, 
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, NONE, OFFLINE, Mode
 from mbpack.facts.releases import NIGHTLY, R04, R05, R06, R07
 
+LANGUAGE_GPUS = "model.dist_train.language_world_size"
 #: Reason of an Unknown that another finding explains: the rule ends without a word.
 MOOT = "moot"
 #: Dataset classes whose collate function pads to a multiple and whose validation runs early (0.6 and later).
@@ -91,12 +92,29 @@ class Run(Reading):
         return self._size("dist.eval_context_parallel_size")
 
     @cached_property
+    def apart(self) -> bool:
+        """Whether vision and language run on GPUs of their own (``dist_train`` of Qwen3-VL, 0.5 and later)."""
+        if self.release < R05 or self.settings.class_at("model.dist_train") != "DistTrainConfig":
+            return False
+        return self.is_true("model.dist_train.use_dist_train")
+
+    @cached_property
+    def copy_gpus(self) -> int:
+        """GPUs that are divided among the copies of the model: all, or those of the language where vision has its own."""
+        if not self.apart:
+            return self.gpus
+        size = self.number(LANGUAGE_GPUS)
+        if not isinstance(size, int):
+            raise Unknown(LANGUAGE_GPUS, (), MOOT)
+        return size
+
+    @cached_property
     def dp(self) -> int:
         """Data parallel size. Raises Unknown when the GPUs do not divide (``topo/world-divisible`` says so)."""
         size = formulas.product(map(self.given_size, COPY))
-        if size <= 0 or self.gpus % size:
+        if size <= 0 or self.copy_gpus % size:
             raise Unknown("data_parallel_size", (), MOOT)
-        return int(self.gpus // size)
+        return int(self.copy_gpus // size)
 
     @property
     def known_dp(self) -> int | None:
@@ -112,9 +130,9 @@ class Run(Reading):
         if self.release < R06 or self.eval_cp is None:
             return self.dp
         size = self.given_size(TP) * self.given_size(PP) * self.eval_cp
-        if size <= 0 or self.gpus % size:
+        if size <= 0 or self.copy_gpus % size:
             raise Unknown("eval_data_parallel_size", (), MOOT)
-        return int(self.gpus // size)
+        return int(self.copy_gpus // size)
 
     @cached_property
     def mult(self) -> Derived:

@@ -9,6 +9,7 @@ from mbpack.config.document import Item
 from mbpack.config.layering import is_below
 from mbpack.config.settings import Layer, Origin, Setting, Settings
 from mbpack.facts.keys import KEYWORD_ALIASES, SPECS, SPECS_CLASS, parts_in
+from mbpack.facts.names import names
 from mbpack.facts.schema import Field
 
 #: Keys of an instantiation mapping that are no fields.
@@ -76,6 +77,29 @@ def _in_section(settings: Settings, layer: Layer, section: str, item: Item) -> I
         return
     if cls is not None:
         yield from _in_object(settings, layer, section, item, cls)
+    elif settings.complete and "_target_" in item.value:
+        yield from _of_function(settings, layer, section, item)
+
+
+def _of_function(settings: Settings, layer: Layer, path: str, item: Item) -> Iterator[UnknownKey]:
+    """Arguments that a function does not take."""
+    target = item.value["_target_"].value
+    found = names(settings.version.release.name).locate(target) if isinstance(target, str) else None
+    if found is None or found.kind != "function" or found.others is None:
+        return
+    known = (*found.required, *found.others)
+    for name, child in item.value.items():
+        if name not in known and name not in SPECIAL:
+            dotted = f"{path}.{name}"
+            yield UnknownKey(
+                dotted,
+                _setting(dotted, child, layer),
+                target.rpartition(".")[2],
+                known,
+                True,
+                item.span.end,
+                name.__class__ is str,
+            )
 
 
 def _in_object(settings: Settings, layer: Layer, path: str, item: Item, cls: str) -> Iterator[UnknownKey]:

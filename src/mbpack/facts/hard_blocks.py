@@ -190,3 +190,7 @@ _TEXT_PRESETS = ("squad", "tulu3", "openmathinstruct2", "openmathinstruct2-think
 def unpacked_presets(release: Release) -> tuple[str, ...]:
     """Values of ``--dataset`` that replace a recipe's dataset by an unpacked text one."""
     return _OLD_PRESETS if release < R06 else _TEXT_PRESETS
+
+
+#: Model classes that derive from Megatron-Core's own configuration: they are checked as they are made, with no repair of Bridge's.
+MADE_AS_CORE = frozenset({"FalconH1ModelProvider"})

@@ -15,6 +15,10 @@ from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule
 _COMPLETE, _VALIDATE, _SET_UP = "finalize", "validate", "setup"
 _OPTIONAL = {"comm_overlap": "comm-overlap", "mixed_precision": "section:mixed_precision"}
 _EVERYTHING = "__dict__"
+#: Sections whose class defaults alone do not start a training.
+_NEEDED = ("train", "model")
+#: Recipes may hold Megatron-Core's own class there, which has nothing to complete.
+_EITHER = ("ddp",)
 
 
 class MethodKey(RejectingRule):
@@ -51,7 +55,7 @@ class MethodKey(RejectingRule):
             return
         for layer in reversed(run.settings.layers):
             for name, item in layer.root.value.items() if layer.root.value.__class__ is dict else ():
-                if name in CONTAINER_METHODS or (name == _EVERYTHING and isinstance(item.value, dict)):
+                if name in CONTAINER_METHODS:
                     yield self._say(run, str(name), item, layer, "section:model@start" if name != _VALIDATE else "comm-overlap")
                 elif name in run.settings.schema.sections and item.value.__class__ is dict:
                     yield from self._section(run, str(name), item, layer)
@@ -61,9 +65,13 @@ class MethodKey(RejectingRule):
         if cls is None:
             return
         for name, child in item.value.items():
-            if name == _EVERYTHING and isinstance(child.value, dict):
+            if name == _EVERYTHING and isinstance(child.value, dict) and section in _NEEDED:
                 station = stops_at(run.release, section)
-            elif name in (_COMPLETE, _VALIDATE, _SET_UP) and name in run.settings.schema.attributes(cls):
+            elif (
+                name in (_COMPLETE, _VALIDATE, _SET_UP)
+                and name in run.settings.schema.attributes(cls)
+                and not (section in _EITHER and run.settings.target_at(section) is None)
+            ):
                 station = self._called(run, section, name)
             else:
                 continue
@@ -75,7 +83,7 @@ class MethodKey(RejectingRule):
         """The station where the start-up calls a method of a section, "" where it never does."""
         if method == _COMPLETE:
             return {"dataset": "dataset:finalize", "model": "section:model", "optimizer": "section:optimizer"}.get(
-                section, "section:ddp" if section == "ddp" else _OPTIONAL.get(section, f"section:{section}")
+                section, _OPTIONAL.get(section, f"section:{section}")
             )
         if method == _VALIDATE:
             return "dataset:finalize" if section == "dataset" and run.release >= R06 else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.run import COLLATING, Run
+from mbpack.config.run import COLLATING, LANGUAGE_GPUS, Run
 from mbpack.facts.attention import GATED_DELTA_NET
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import COPY, CP, EP, ETP, ITERS, LAYERS, SAMPLES, SPECS, WARM_UP_FRACTION
@@ -13,7 +13,7 @@ from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule
 from mbpack.rules.lookup import VARIANT
 from mbpack.rules.parallel.weight_shards import SHARED_WEIGHTS
 
-EVAL_MBS = "validation.eval_micro_batch_size"
+EVAL_MBS, EVAL_GBS = "validation.eval_micro_batch_size", "validation.eval_global_batch_size"
 MBS, GBS = "train.micro_batch_size", "train.global_batch_size"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
 SEQ, LOADER = "dataset.seq_length", "dataset.micro_batch_size"
@@ -61,6 +61,15 @@ class NullNumber(RejectingRule):
         return ""  # it reads more than the start-up reads at one place
 
     def check(self, run: Run) -> Iterator[Finding]:
+        if run.apart and run.value(LANGUAGE_GPUS) is None:
+            yield self.finding(
+                run,
+                REJECTED,
+                LANGUAGE_GPUS,
+                f"{LANGUAGE_GPUS} is null, the GPUs of the language model are needed",
+                why="The data parallel size is computed from them where vision has GPUs of its own.",
+                fix=Fix("language_world_size: a number of GPUs"),
+            )
         for key, station in self._used(run):
             if run.wrote(key) and run.value(key) is None:
                 name = key.rpartition(".")[2]
@@ -91,7 +100,7 @@ class NullNumber(RejectingRule):
             yield WARM_UP, "sched/steps"
         if run.maybe(SAMPLES) is not None and run.maybe(WARM_UP_FRACTION) is None:
             yield "scheduler.lr_warmup_samples", "sched/steps"
-        if run.maybe(ITERS) is not None and run.release < R05:
+        if run.maybe(ITERS) is not None and (run.release < R05 or run.maybe(EVAL_GBS) is not None):
             yield GBS, "sched/steps"
         cp = run.maybe(CP)
         if isinstance(cp, (int, float)) and cp > 1:

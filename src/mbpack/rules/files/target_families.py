@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.document import Item
+from mbpack.config.document import Interpolation, Item
 from mbpack.config.loading import located, target_of
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting, Unknown
 from mbpack.facts.sections import stops_at
-from mbpack.rules.base import CRASH_LATER, REJECTED, Finding, Fix, RejectingRule, Rule
+from mbpack.rules.base import CRASH_LATER, REJECTED, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule
 from mbpack.rules.files.nested_objects import OPTIONAL
 
 #: Sections of which the start-up asks nothing but to complete themselves.
 COMPLETED = ("logger", "profiling", "nvrx_straggler", "tensor_inspect")
+#: And what it asks one of them for beyond that.
+ALSO_ASKED = {"tensor_inspect": "enabled"}
+#: Sections of which the start-up asks values only: those of the class itself will do.
+VALUES = ("rng", "dist", "validation")
 #: Packages in which no configuration of Megatron-Bridge lies.
 FOREIGN = frozenset({"torch", "numpy", "transformers", "signal", "os", "sys", "datetime", "collections", "functools", "builtins"})
 
@@ -45,7 +49,11 @@ class TargetFamily(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         open_one: Unknown | None = None
         for name, item, layer in run.settings.sections():
-            if name not in run.settings.schema.sections or item.value.__class__ is not dict or "_target_" not in item.value:
+            if name not in run.settings.schema.sections:
+                continue
+            if run.complete and isinstance(item.value, Interpolation):
+                open_one = open_one or Unknown(name, ("value",), f"section {name} is made of another value")
+            if item.value.__class__ is not dict or "_target_" not in item.value:
                 continue
             final = run.settings.peek(name)
             if final is None or final.item is not item:
@@ -65,11 +73,13 @@ class TargetFamily(RejectingRule):
         if not isinstance(target, str):
             return
         call, partial = item.value.get("_call_"), item.value.get("_partial_")
-        if partial is not None and partial.value is not False:
-            raise Unknown(f"{name}._partial_", ("value",), "what becomes of a partial object is not known")
         setting = Setting(f"{name}._target_", target, layer.origin, item.value["_target_"], layer.document)
+        if partial is not None and partial.value is not False:
+            yield from self._say(run, name, setting, f"{target} with arguments and no object of it, because of `_partial_`", "")
+            return
         if call is not None and not call.value:
-            yield from self._say(run, name, setting, f"{target} itself and no object of it, because of `_call_: false`", target)
+            if run.complete and name not in VALUES:
+                yield from self._say(run, name, setting, f"{target} itself and no object of it, because of `_call_: false`", "")
             return
         what = self._other_kind(run, name, target)
         if what:
@@ -77,23 +87,34 @@ class TargetFamily(RejectingRule):
 
     def _say(self, run: Run, name: str, setting: Setting, what: str, target: str) -> Iterator[Finding]:
         station = stops_at(run.release, name) or OPTIONAL.get(name, "")
-        cls = run.settings.schema.class_of(target)
-        called = setting.item is not None and "itself" not in what
-        if name in COMPLETED and called and cls is not None and "finalize" in run.settings.schema.attributes(cls):
-            station = ""  # it can be completed, and nothing else is asked of it
+        cls = run.settings.schema.class_of(target) if target else None
+        if name in COMPLETED and cls is not None and "finalize" in run.settings.schema.attributes(cls):
+            if ALSO_ASKED.get(name, "finalize") in ("finalize", *(run.settings.schema.fields(cls) or ())):
+                station = ""  # it can be completed, and nothing else is asked of it
         own = run.settings.schema.section_class(name)
+        bare = cls is not None and run.settings.schema.kind(cls) == "base" and self._lacks_size(run, cls, setting)
+        station = "load" if bare and run.complete else station
         yield self.finding(
             run,
-            REJECTED if station else CRASH_LATER,
+            REJECTED_LOAD if station == "load" else REJECTED if station else CRASH_LATER,
             name,
             f"section {name} holds {what}",
-            why="The start-up asks it for a value and fails."
+            why="It cannot even be made without the sizes of a model."
+            if station == "load"
+            else "The start-up asks it for a value and fails."
             if station
             else "The start-up does not look at it; the training does.",
             setting=setting,
             fix=Fix(f"_target_: {run.settings.schema.path(own)}" if own else f"a class for {name}, called"),
             station=station,
         )
+
+    @staticmethod
+    def _lacks_size(run: Run, cls: str, setting: Setting) -> bool:
+        """Whether a class of model settings, which divides by the heads when it is made, is not given any."""
+        written = run.settings.written(setting.key.rpartition(".")[0])
+        given = written.item.value if written is not None and written.item is not None else {}
+        return "num_attention_heads" in (run.settings.schema.fields(cls) or {}) and "num_attention_heads" not in given
 
     @staticmethod
     def _other_kind(run: Run, name: str, target: str) -> str:

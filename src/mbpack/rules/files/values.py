@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.document import Interpolation
+from mbpack.config.loading import located
 from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import Setting
 from mbpack.config.written import written_texts, written_values
 from mbpack.facts.keys import TP
+from mbpack.facts.names import NOWHERE
 from mbpack.facts.releases import NIGHTLY, R03, R06
 from mbpack.rules.base import (
     CRASH_DATA,
@@ -235,7 +237,8 @@ class DtypeString(RejectingRule):
             if "torch.dtype" not in written.kinds or not isinstance(value, str) or isinstance(value, Interpolation):
                 continue
             known = value in self.LONG or (run.release > R03 and value in self.SHORT)
-            if self._refused(run, written.path, value):
+            nowhere = run.complete and value.startswith("torch.") and located(run.settings, value) is NOWHERE
+            if nowhere or self._refused(run, written.path, value):
                 yield self.finding(
                     run,
                     REJECTED,
@@ -259,6 +262,8 @@ class DtypeString(RejectingRule):
     def _refused(cls, run: Run, path: str, value: str) -> bool:
         """Whether the model's own finalization looks the name up in vain."""
         section, _, name = path.rpartition(".")
+        if section == "mixed_precision" and name in cls.MODEL and run.release > R03:
+            return value not in cls.NAMES  # it is copied to the model
         if run.release <= R03 or section not in ("model", "model.transformer") or name not in cls.MODEL:
             return False
         if value in cls.NAMES or (run.complete and value.startswith("torch.")):

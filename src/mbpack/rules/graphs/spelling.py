@@ -200,7 +200,7 @@ class FullScopeAlone(RejectingRule):
     - 0.5, 0.6: Megatron-Core `cuda_graph_config.py`, `normalize_cuda_graph_modules`
     """
 
-    code, slug = "GRA119", "graph/full-scope"
+    code, slug = "GRA130", "graph/full-scope"
     releases = (R03, R06)
 
     def check(self, run: Run) -> Iterator[Finding]:

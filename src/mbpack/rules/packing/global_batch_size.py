@@ -113,7 +113,7 @@ def _evaluation_ranks(run: Run) -> int:
     """Data parallel size of the evaluation as the start-up divides; below zero where a size is (and fails only later)."""
     cp = run.given_size(CP) if run.release < R06 or run.eval_cp is None else run.eval_cp
     size = run.given_size(TP) * run.given_size(PP) * cp
-    return int(run.gpus // size) if size < 0 and run.gpus % size == 0 else run.eval_dp
+    return int(run.copy_gpus // size) if size < 0 and run.copy_gpus % size == 0 else run.eval_dp
 
 
 RULES: tuple[Rule, ...] = (GbsDivisible(), GbsEvalDivisible())

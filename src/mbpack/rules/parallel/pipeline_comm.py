@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.facts.hard_blocks import MADE_AS_CORE
 from mbpack.facts.releases import NIGHTLY, R06
-from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to
+from mbpack.rules.base import REJECTED, REJECTED_LOAD, Finding, Fix, RejectingRule, Rule, built_at, in_yaml, set_to
 from mbpack.rules.stated import stated, touched
 
 PP, VPP = "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size"
 PRECISION, COMM = "mixed_precision", "comm_overlap"
 DTYPES = ("params_dtype", "pipeline_dtype")
+MODEL_PIPELINE = "model.pipeline_dtype"
 WARMUP, P2P, BATCHED = "model.overlap_p2p_comm_warmup_flush", "overlap_p2p_comm", "batch_p2p_comm"
 REUSE, STEP = "reuse_grad_buf_for_mxfp8_param_ag", "overlap_param_gather_with_optimizer_step"
 DISTRIBUTED = "ddp.use_distributed_optimizer"
@@ -45,6 +47,19 @@ class PipelineDtype(RejectingRule):
     code, slug = "PPL111", "pp/dtype-missing"
 
     def check(self, run: Run) -> Iterator[Finding]:
+        if run.complete and run.settings.class_at("model") in MADE_AS_CORE and run.pp > 1 and not run.is_set(MODEL_PIPELINE):
+            yield self.finding(
+                run,
+                REJECTED_LOAD,
+                MODEL_PIPELINE,
+                f"pipeline parallel {run.pp} needs a pipeline_dtype",
+                why=f"{run.model_class} is checked as it is made, before anything else could fill the value in.",
+                related=(PP,),
+                fix=Fix(f"{MODEL_PIPELINE}: torch.bfloat16", set_to(run, (MODEL_PIPELINE, "torch.bfloat16"))),
+                station="load",
+                offset=built_at(run, "model"),
+            )
+            return
         owners = (PRECISION, "model")
         if not touched(run, PP, PRECISION, *(f"{owner}.{name}" for owner in owners for name in DTYPES)):
             return

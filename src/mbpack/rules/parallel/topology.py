@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
+from mbpack.facts.hard_blocks import MADE_AS_CORE
 from mbpack.facts.keys import COPY, CP, EP, ETP, PP, TP
 from mbpack.facts.releases import NIGHTLY, R03, R04, R06
 from mbpack.rules.base import (
@@ -87,7 +88,7 @@ class WorldDivisible(RejectingRule):
                 run, REJECTED, place, f"TP {tp} x PP {pp} x CP {cp} must be positive", fix=Fix("sizes of 1 or more")
             )
             return
-        gpus = run.gpus
+        gpus = run.copy_gpus
         if pp < 0 and gpus % size == 0:
             yield self.finding(
                 run,
@@ -120,7 +121,7 @@ class WorldDivisible(RejectingRule):
                 fix=self._smaller(run, gpus, size),
             )
             return
-        ep = run.given_size(EP)
+        gpus, ep = run.gpus, run.given_size(EP)
         if ep <= 1 or not (isinstance(ep, int) and isinstance(pp, int)) or isinstance(run.maybe(ETP), (str, list, Object)):
             return  # validation does not read the expert tensor parallel size: a text there stops the process groups
         etp = run.etp
@@ -178,12 +179,12 @@ class EvalWorldDivisible(RejectingRule):
         if eval_cp is None:
             return
         size = run.tp * run.pp * eval_cp
-        if size == 0 or run.gpus % size:
+        if size == 0 or run.copy_gpus % size:
             yield self.finding(
                 run,
                 REJECTED,
                 EVAL_CP,
-                f"{run.gpus} GPUs cannot be divided by {size} = TP {run.tp} x PP {run.pp} x evaluation CP {eval_cp}",
+                f"{run.copy_gpus} GPUs cannot be divided by {size} = TP {run.tp} x PP {run.pp} x evaluation CP {eval_cp}",
                 related=(TP, PP),
                 fix=Fix(
                     f"eval_context_parallel_size: null, as in training, or one that divides {run.gpus} / (TP x PP)",
@@ -195,7 +196,8 @@ class EvalWorldDivisible(RejectingRule):
 class SpWithoutTp(RejectingRule):
     """Sequence parallelism needs tensor parallelism.
 
-    0.3 refuses it at TP 1; from 0.4 on it is switched off without a word, so alignment ignores it.
+    0.3 refuses it at TP 1, and so does every release with a model class that is Megatron-Core's own (Falcon-H1); otherwise, from
+    0.4 on, it is switched off without a word, so alignment ignores it.
 
     ## Bad
     ```yaml
@@ -219,7 +221,7 @@ class SpWithoutTp(RejectingRule):
         if not run.sp_asked or run.given_size(TP) > 1:
             return
         fix = Fix("sequence_parallel: false", set_to(run, (SP, False)), safe=True)
-        if run.release <= R03:
+        if run.release <= R03 or run.settings.class_at("model") in MADE_AS_CORE:
             yield self.finding(run, REJECTED, SP, "sequence_parallel needs tensor parallel above 1", related=(TP,), fix=fix)
         elif run.wrote(SP):
             yield self.finding(run, DERIVED, SP, "sequence_parallel is switched off at tensor parallel 1", related=(TP,), fix=fix)
