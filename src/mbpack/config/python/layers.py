@@ -165,6 +165,10 @@ class _Emitter:
         time = cell.place.time
         inside = (whole or time > self.low) and time <= self.high and time > 0
         record = self.state.heap.get(cell.value.id) if isinstance(cell.value, Ref) else None
+        if isinstance(cell.value, Unknown) and cell.place.node is None and cell.place.key is None:
+            if inside:  # perhaps written, through a name that may be another object
+                self.out.opaque[path] = cell.value.why
+            return None
         if record is None or record.kind not in ("config", "part", "object", "dict"):
             return self._item(cell.value, cell.place) if inside else None
         assert isinstance(cell.value, Ref)

@@ -27,7 +27,7 @@ def misplaced(run: Run, key: UnknownKey) -> Meant | None:
     Moving it is no safe fix: what was ignored until now takes effect.
     """
     section, _, name = key.path.rpartition(".")
-    if "." in section or not belongs_below(name):
+    if "." in section or not (belongs_below(name) or run.settings.python):  # a program's sections are surely Megatron-Bridge's
         return None
     places = homes(run.release, name)
     if not places or any(place.partition(".")[0] == section for place in places) or _gone_with_release(run, section, name):
