@@ -46,6 +46,7 @@ ALLOWED = {
         "inspect",
         "fix",
         "verify",
+        "learn",
         "cli",
     },
 }

@@ -55,6 +55,10 @@ HELP = {
         "Name or run upstream's own tests for a file.",
         ("mbpack verify packing.yaml", "mbpack verify packing.yaml --repo Megatron-Bridge --run"),
     ),
+    "learn": Help(
+        "Read a Megatron-Bridge that mbpack does not know.",
+        ("mbpack learn --from Megatron-Bridge", "mbpack learn --forget 0.8.0"),
+    ),
     "list": Help(
         "List recipes, families, rules, keys, releases.",
         ("mbpack list recipes qwen3 sft --bridge 0.6", "mbpack list rules --format json"),

@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": "mbpack.cli.inspect",
     "migrate": "mbpack.cli.migrate",
     "verify": "mbpack.cli.verify",
+    "learn": "mbpack.cli.learn",
     "list": "mbpack.cli.listing",
     "schema": "mbpack.cli.schema",
     "completion": "mbpack.cli.completion",

@@ -25,10 +25,11 @@ _MOST = 20_000
 
 
 class Beside(Struct, frozen=True):
-    """A Megatron-Bridge, and where it was found, in words."""
+    """A Megatron-Bridge, where it was found, in words, and the folder of its packages or its checkout."""
 
     version: Version
     where: str
+    folder: str = ""
 
 
 def find_beside() -> Beside | None:
@@ -48,11 +49,12 @@ def _find(here: str, path: tuple[str, ...], roots: tuple[str, ...]) -> Beside | 
             text = _read(os.path.join(folder, *parts))
             version = version_found(_stated(text)) if text else None
             if version is not None:
-                return Beside(version, f"the checkout {folder}" if parts[0] == "src" else f"the package in {folder}")
+                where = f"the checkout {folder}" if parts[0] == "src" else f"the package in {folder}"
+                return Beside(version, where, folder)
     for folder in dict.fromkeys((*_site_packages(here, roots), *filter(os.path.isdir, path))):
         version = _installed(folder)
         if version is not None:
-            return Beside(version, f"installed in {folder}")
+            return Beside(version, f"installed in {folder}", folder)
     return None
 
 

@@ -3,12 +3,8 @@
 Layers are read from the top: KEY=VALUE overrides, then the files (last first), then the recipe, then the class
 defaults. Nothing is merged or copied: a key is looked up when a rule asks, and the answer is remembered.
 
-A key has one of three answers:
-
-- a :class:`Setting`: a value together with its origin and, where somebody wrote it, its place;
-- a :class:`Setting` whose value is :data:`ABSENT`: the class that owns the key has no such field in this release;
-- :class:`Unknown`, raised: nobody gave the value (it lives in a recipe that was not named), or it is an expression
-  that cannot be resolved here. Unknown is never a default.
+A key has one of three answers: a :class:`Setting`, a value with its origin and place; one whose value is :data:`ABSENT`, where
+the class that owns the key has no such field; or :class:`Unknown`, raised, where nobody gave the value.
 """
 
 from __future__ import annotations
@@ -420,8 +416,11 @@ class Settings:
             raise Unknown(key, ("recipe",))
         if field.default is NO_DEFAULT:
             return Setting(written, Object(None, None) if len(parts) == 1 else None, Origin.DEFAULT)
-        default = field.default
-        return Setting(written, Object(None, None) if isinstance(default, Opaque) else default, Origin.DEFAULT)
+        if not isinstance(field.default, Opaque):
+            return Setting(written, field.default, Origin.DEFAULT)
+        if field.default.text == "<unread>":
+            raise Unknown(key, (), "its default could not be read")
+        return Setting(written, Object(None, None), Origin.DEFAULT)
 
 
 def _recipe_value(value: Any) -> Any:

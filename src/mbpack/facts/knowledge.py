@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from mbpack.facts import learned
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07, Release, Version, numbers
 
 
@@ -67,7 +68,9 @@ KNOWLEDGE: Final[dict[Release, Knowledge]] = {
 
 
 def newer(version: Version) -> bool:
-    """Whether a patch is newer than anything mbpack knows of its line."""
+    """Whether a patch is newer than anything mbpack knows of its line, shipped or learned."""
+    if learned.find(version.patch) is not None:
+        return False
     if version.release is NIGHTLY:
         return version.patch != NIGHTLY.newest_patch
     return numbers(version.patch) > numbers(version.release.newest_patch)
@@ -75,10 +78,15 @@ def newer(version: Version) -> bool:
 
 def lists_complete(version: Version) -> bool:
     """Whether a name on none of the lists is a name that the release does not have."""
+    if learned.find(version.patch) is not None:
+        return True
     return KNOWLEDGE[version.release].lists_complete and not newer(version)
 
 
 def reach(version: Version) -> str:
     """How far the knowledge reaches, for messages: ``knows 0.7 as of October 2026``."""
+    own = learned.find(version.patch)
+    if own is not None:
+        return f"learned {version.patch} from {own.origin} on {own.when}"
     known = KNOWLEDGE[version.release]
     return f"knows {version.release} as of {known.as_of}"

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mbpack.facts import releases
+from mbpack.facts import learned, releases
 
 DATA: Final = os.path.join(os.path.dirname(__file__), "data")
 RELEASES: Final = tuple(release.name for release in releases.RELEASES)
@@ -127,12 +127,14 @@ def read_data(name: str) -> bytes:
 class Schema:
     """The configuration classes of one release. Obtain it with `schema(release)`; every answer is cached."""
 
-    def __init__(self, release: str, patch: str = "") -> None:
+    def __init__(self, release: str, patch: str = "", shipped: bool = False) -> None:
         self.release = release
         #: The patch that is described; a line without one is described as its newest known patch.
         self.patch = patch or releases.newest_patch(release)
         self._data = read_data(f"schema-{releases.data_of(release)}.tsv")
         self._later = self._differences()
+        #: What the user learned of this patch; it takes the place of what is shipped, unless only that is asked for.
+        self._learned = None if shipped else learned.find(self.patch)
         self._raw: dict[str, dict[str, list[Any]] | None] = {}
         self._fields: dict[str, Mapping[str, Field] | None] = {}
         self._targets: dict[str, str | None] = {}
@@ -158,7 +160,13 @@ class Schema:
             return None
         return self._data[start + 1 : self._data.index(b"\n", start + 1)].split(b"\t", 3)
 
+    def raw_fields(self, cls: str) -> Mapping[str, list[Any]] | None:
+        """The fields of a class as they are stored: name -> [type, default, init]."""
+        return self._entries(cls)
+
     def _entries(self, cls: str) -> dict[str, list[Any]] | None:
+        if self._learned is not None and cls in self._learned.classes:
+            return self._learned.classes[cls][2]
         if cls not in self._raw:
             line = self._line(cls)
             found: dict[str, list[Any]] | None = None
@@ -192,7 +200,8 @@ class Schema:
     @functools.cached_property
     def sections(self) -> Mapping[str, Field]:
         """The sections of the container (`train`, `model`, ...)."""
-        return _Fields(self._meta("sections"), {})
+        own = self._learned.sections if self._learned is not None else None
+        return _Fields(own or self._meta("sections"), {})
 
     @functools.cached_property
     def _section_classes(self) -> Mapping[str, str]:
@@ -225,6 +234,8 @@ class Schema:
 
     def path(self, cls: str) -> str | None:
         """The import path that `_target_` must have in this release; None for an unknown class."""
+        if self._learned is not None and cls in self._learned.classes:
+            return self._learned.classes[cls][0]
         line = self._line(cls)
         return None if line is None else line[1].decode()
 
@@ -236,6 +247,8 @@ class Schema:
 
     def kind(self, cls: str) -> str | None:
         """One of "section", "model", "dataset", "peft", "nested" (specs, sources, ...); None for an unknown class."""
+        if self._learned is not None and cls in self._learned.classes:
+            return self._learned.classes[cls][1]
         line = self._line(cls)
         return None if line is None else line[2].decode()
 
@@ -248,6 +261,9 @@ class Schema:
         return self._targets[target]
 
     def _find_class(self, target: str) -> str | None:
+        for name, entry in self._learned.classes.items() if self._learned is not None else ():
+            if entry[0] == target:
+                return name
         end = self._data.find(b"\t" + target.encode() + b"\t")
         if end >= 0:
             return self._data[self._data.rindex(b"\n", 0, end) + 1 : end].decode()
@@ -289,6 +305,9 @@ class Schema:
         return frozenset(self._meta("dataset_fields")).union(self._added("dataset"))
 
     def _added(self, kind: str) -> Iterator[str]:
+        for entry in self._learned.classes.values() if self._learned is not None else ():
+            if entry[1] == kind:
+                yield from entry[2]
         for cls, fields in self._later.items():
             if self.kind(cls) == kind:
                 yield from fields

@@ -10,6 +10,7 @@ from mbpack.config.settings import ABSENT, Object, Origin, Setting
 from mbpack.engine.features import test_commands
 from mbpack.engine.launcher import settled_by_launcher
 from mbpack.engine.result import NotChecked, Result
+from mbpack.facts import learned
 from mbpack.report.columns import clip, columns, flow, head, printable, tail
 from mbpack.report.json import MAX_BITS, distinct, is_argument, place
 from mbpack.report.style import Style
@@ -140,6 +141,9 @@ def _context(result: Result) -> str:
     source = context.sources.get("bridge", "")
     reasons = {"default": "assumed: nothing names a release", "file": f"from {context.marker}", "installed": str(context.marker)}
     words = [f"Megatron-Bridge {context.version.text}" + (f" ({reasons[source]})" if source in reasons else "")]
+    own = learned.find(context.version.patch)
+    if own is not None:
+        words[0] += f", lists learned from {own.origin}"
     if context.recipe:
         words.append(f"recipe {context.recipe}")
     elif context.own_recipe:
