@@ -97,12 +97,8 @@ def version_found(text: str) -> Version | None:
 
     None for texts that are no version, and for versions older than mbpack knows.
     """
-    text = text.partition("+")[0].strip()
-    found = re.match(r"v?(\d+)\.(\d+)", text)
-    if found and numbers(text)[:2] > numbers(R07.name):
-        return Version(NIGHTLY, text.removeprefix("v"), text)
     try:
-        return parse_version(text)
+        return parse_version(text.partition("+")[0])
     except UnknownReleaseError:
         return None
 
@@ -127,6 +123,8 @@ def parse_version(text: str) -> Version:
             "combined with context parallelism at all (cp/packed-unsupported-pre03): upgrade to 0.5.1 or later"
         )
     release = _BY_NAME.get(line)
+    if release is None and match[3] and numbers(line) > numbers(R07.name):
+        return Version(NIGHTLY, text.removeprefix("v"), text)  # a patch of a line newer than all that is known
     if release is None:
         raise UnknownReleaseError(f"Megatron-Bridge {text} is not known to this version of mbpack (known: {known})")
     patch = f"{line}.{match[3]}" if match[3] else release.newest_patch
