@@ -158,6 +158,38 @@ def _overrides(rng: Random) -> Sample:
     return Sample("overrides", (call,))
 
 
+MODEL: dict[str, Any] = {
+    "model_type": "deepseek_v3",
+    "hidden_size": 2048,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "intermediate_size": 8192,
+    "vocab_size": 32000,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "n_routed_experts": 16,
+    "num_experts_per_tok": 4,
+    "moe_intermediate_size": 512,
+    "n_shared_experts": 1,
+}
+
+
+def _fitted(rng: Random) -> Sample:
+    options = rng.choice(((), ("--no-search",), ("--json",), ("--gpu", "h200"), ("--gpus", "16"), ("--seq-length", "65536")))
+    if rng.random() < 0.3:
+        data = json.dumps(mutate.tree_of(rng, MODEL), default=str, skipkeys=True).encode("utf-8", "surrogatepass")
+        if rng.random() < 0.3:
+            data = mutate.bytes_of(rng, data)
+        call = ("fit", "llama3_8b_sft_config", "--bridge", "0.6", "--no-search", "--hf-config", "config.json", *options)
+        return Sample("fitted", (call,), {"config.json": data})
+    recipe = rng.choice(("llama3_8b_sft_config", "qwen3_30b_a3b_sft_config", "deepseek_v3_pretrain_config"))
+    call = ("fit", "a.yaml", "--bridge", "0.6", "--recipe", recipe, *options)
+    return Sample("fitted", (call,), {"a.yaml": configuration(rng)})
+
+
 def _script(rng: Random) -> Sample:
     text = texts.script(rng)
     data = text.encode("utf-8", "surrogatepass")
@@ -254,6 +286,7 @@ TARGETS: dict[str, Callable[[Random], Sample]] = {
     "fixed": _fixed,
     "migrated": _migrated,
     "overrides": _overrides,
+    "fitted": _fitted,
     "script": _script,
     "answers": _answers,
     "packed": _packed,
@@ -268,6 +301,7 @@ WEIGHTS = {
     "fixed": 3,
     "migrated": 3,
     "overrides": 14,
+    "fitted": 2,
     "script": 14,
     "answers": 4,
     "packed": 8,
