@@ -10,6 +10,8 @@ from msgspec import structs
 from mbpack.facts.gpus import GPUS
 from mbpack.facts.shapes import Shape, all_shapes, shape_of
 from mbpack.memory.estimate import GIB, stages, worst
+from mbpack.memory.layers import chunks
+from mbpack.memory.ledger import kept
 from mbpack.memory.parameters import stage_count
 from mbpack.memory.schedule import events, warm_up
 from mbpack.memory.setup import Entropy, Lora, Recompute, Setup
@@ -159,6 +161,14 @@ def test_states_of_published_recipes() -> None:
     assert states(setup, stage_count(setup, 0)).total / GIB == pytest.approx(89.7, abs=0.1)
     nano = Setup(_shape("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"), gpus=8, ep=8)
     assert states(nano, stage_count(nano, 0)).total / GIB == pytest.approx(76.9, abs=0.1)
+
+
+def test_a_gated_delta_net_keeps_what_a_recorded_run_took_more() -> None:
+    """Qwen3.5 27B at TP 4, two rows: 37.66 GB more after the forward pass at 4 K, 112.51 GB at 12 K."""
+    base = Setup(_shape("Qwen/Qwen3.5-27B"), gpus=4, tp=4, sp=True, length=4096, mbs=2, activation_fused=True, rope_fused=False)
+    long = structs.replace(base, length=12288)
+    more = [kept(setup, chunks(setup)[0][0]).total for setup in (base, long)]
+    assert (more[1] - more[0]) / (112.507e9 - 37.664e9) == pytest.approx(1, abs=0.01)
 
 
 def test_adam_makes_its_moments_at_the_first_step() -> None:

@@ -196,14 +196,18 @@ def mamba(setup: Setup, live: bool) -> tuple[Rows, bool]:
 
 
 def delta(setup: Setup, live: bool) -> tuple[Rows, bool]:
-    """A gated delta net (Qwen3-Next, Qwen3.5)."""
+    """A gated delta net (Qwen3-Next, Qwen3.5).
+
+    The convolution reads a transposed copy of q, k and v, the chunked rule a contiguous v. Counted so, it meets what a run of
+    a 27 B model took more for 4 K and 12 K rows (4.57 MB a token of a rank at TP 4) to 0.1%.
+    """
     shape, tokens, tp = setup.shape, setup.tokens, setup.tp
     rows = Rows()
     (k, v), heads = delta_widths(shape), shape.linear_num_value_heads
     before = normed_linear(rows, setup, "in_proj", live, "attention")
     rows.put("delta net", sum(rows.pop(term, 0) for term in list(rows) if term.startswith("attention norm")))
     if before:
-        inner = 2 * (2 * k + 2 * v + 2 * heads) + 2 * (2 * k + v) + 4 * v + 8 * heads + 4 * v
+        inner = 2 * (2 * k + 2 * v + 2 * heads) + 2 * 2 * (2 * k + v) + 2 * v + 4 * v + 8 * heads + 4 * v
         rows.put("delta net", tokens * inner / tp)
     target = setup.lora is not None and "out_proj" in setup.lora.targets
     if target and setup.lora is not None:

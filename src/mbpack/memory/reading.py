@@ -392,7 +392,7 @@ def _unsure(reader: _Reader, setup: Setup) -> list[str]:
     if setup.fsdp:
         found.append("Megatron-FSDP is not modelled: counted like the distributed optimizer")
     if shape.linear_attention_freq or "G" in shape.hybrid_layer_pattern:
-        found.append("the gated delta net's rows are unverified")
+        found.append("the gated delta net's rows were compared with one recorded model alone")
     if reader.assumed:
         found.append("values that nobody gave are assumed")
     return found

@@ -97,8 +97,8 @@ TERMS: dict[str, Term] = {
     ),
     "delta net": Term(
         "gated delta net: projections, convolution, q, k, gates and outputs",
-        "4 Ts h + 4 Ts + 2 T (2 k + 2 v + 2 heads) / t + 2 T (2 k + v) / t + 4 T v / t + 8 T heads / t + 4 T v / t",
-        _D,
+        "4 Ts h + 4 Ts + 2 T (2 k + 2 v + 2 heads) / t + 4 T (2 k + v) / t + 2 T v / t + 4 T v / t + 8 T heads / t + 4 T v / t",
+        _R,
     ),
     # adapters
     "adapters": Term("adapters: gathered inputs and middle", "2 T h where the input is gathered, 2 T rank", _L),
