@@ -161,6 +161,7 @@ CONTRACT = {
             "upstream_tests": [TEXT],
         }
     ],
+    "problems": [{"path": MAYBE_TEXT, "message": TEXT}],
     "summary": {"files": NUMBER, "errors": NUMBER, "warnings": NUMBER},
 }
 
@@ -246,24 +247,27 @@ def test_sarif(capsys: pytest.CaptureFixture[str]) -> None:
         assert result["level"] == {"error": "error", "warning": "warning", "info": "note"}[found["severity"]]
         assert result["message"]["text"].startswith(found["message"])
         (location,) = result["locations"]
-        region = location["physicalLocation"].get("region")
-        assert (region is None) == (found["line"] is None)
+        region = location["physicalLocation"]["region"]
+        assert region["startLine"] == (found["line"] or 1)
+        assert ("startColumn" in region) == (found["line"] is not None)
         for place in [location, *result.get("relatedLocations", [])]:
             physical = place["physicalLocation"]
             assert re.fullmatch(r"[A-Za-z0-9._~/%-]+", physical["artifactLocation"]["uri"])
-            region = physical.get("region", {"startLine": 1, "startColumn": 1})
+            region = {"startColumn": 1, **physical["region"]}
             assert min(region["startLine"], region["startColumn"]) >= 1
             assert region.get("endColumn", region["startColumn"]) >= region["startColumn"]
 
 
 def test_sarif_uris(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     (folder / "100%.yaml").write_text(BROKEN)
-    argv = ["broken file.yaml", "100%.yaml", str(folder / "broken file.yaml")]
+    outside = folder.parent / f"{folder.name} outside.yaml"
+    outside.write_text(BROKEN)
+    argv = ["broken file.yaml", "100%.yaml", str(folder / "broken file.yaml"), str(outside)]
     results = json.loads(report(capsys, "sarif", *argv, "--select", "BAT101"))["runs"][0]["results"]
     uris = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results]
-    assert uris[:2] == ["broken%20file.yaml", "100%25.yaml"]
-    assert uris[2].startswith("file:///")
-    assert uris[2].endswith("/broken%20file.yaml")
+    assert uris[:3] == ["broken%20file.yaml", "100%25.yaml", "broken%20file.yaml"]
+    assert uris[3].startswith("file:///")
+    assert uris[3].endswith("%20outside.yaml")
 
 
 def test_places_in_layers_name_their_own_file(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -329,7 +333,9 @@ def test_a_recipe_alone_has_no_path(capsys: pytest.CaptureFixture[str], output_f
         (file,) = strict(text)["files"]
         assert (file["path"], file["verdict"]) == (None, "rejected")
     elif output_format == "sarif":
-        assert all("locations" not in result for result in strict(text)["runs"][0]["results"])
+        for result in strict(text)["runs"][0]["results"]:  # GitHub refuses a result without a place
+            (location,) = result["locations"]
+            assert location["physicalLocation"]["artifactLocation"] == {"uri": "command-line"}
     elif output_format == "github":
         assert text.startswith("::error title=BAT101 batch/offline-mbs-one::")
     else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mbpack.cli.inputs import InputError, Inputs, is_program, is_script, split_arguments
-from mbpack.cli.output import emit
+from mbpack.cli.output import emit, write_report
 from mbpack.cli.project import project_settings
 from mbpack.cli.session import Options, Report, Unit, reports, tell_left_out, warn
 from mbpack.config.context import ContextError, Given, check_value
@@ -90,17 +90,18 @@ def doctor(
                 warn(f"{path}: its comment says what was given")
         environ = dict(os.environ) if environment else None
         if fix or unsafe_fixes or diff:
-            from mbpack.cli.fixing import fix_units
+            from mbpack.cli.fixing import fix_and_report
 
             asked = Options(
                 flags=flags,
                 project=project,
                 selection=selection,
                 overrides=tuple(inputs.overrides),
+                output_format=output_format,
                 environ=environ,
                 skip_foreign=skip_foreign,
             )
-            return fix_units(units, asked, unsafe_fixes, diff, backup)
+            return fix_and_report(units, asked, output, strict, unsafe_fixes, diff, backup)
         from mbpack.report.style import Style, style_for
 
         options = Options(
@@ -143,14 +144,15 @@ def _finish(
     left_out = [report.path or "" for report in found if report.skipped]
     tell_left_out([path for path in left_out if not (is_script(path) or is_program(path))], options.skip_foreign)
     shown = [report for report in found if report.fragment is not None]
-    text = _statistics(shown) if statistics and options.output_format == "text" else _render(shown, options)
+    problems = [(report.path, report.problem) for report in found if report.problem is not None]
+    text = _statistics(shown) if statistics and options.output_format == "text" else _render(shown, options, problems, strict)
     try:
         if write_baseline is not None:
             from mbpack.report.baseline import dump
 
-            _write(write_baseline, dump(mark for report in shown for mark in report.fingerprints))
+            write_report(write_baseline, dump(mark for report in shown for mark in report.fingerprints))
         if output not in (None, "-"):
-            _write(output, text + "\n" if text else "")
+            write_report(output, text + "\n" if text else "")
         elif text:
             emit(text, machine=options.output_format != "text")
     except InputError as error:
@@ -164,7 +166,7 @@ def _finish(
     return 1 if bad and write_baseline is None else 0
 
 
-def _render(shown: list[Report], options: Options) -> str:
+def _render(shown: list[Report], options: Options, problems: Sequence[tuple[str | None, str]], strict: bool) -> str:
     fragments = [report.fragment for report in shown]
     if options.show_resolved:
         return "\n\n".join(fragments)
@@ -176,10 +178,17 @@ def _render(shown: list[Report], options: Options) -> str:
             counts = [(report.errors, report.warnings) for report in shown]
             text += "\n\n" + summary(counts, options.style)
         return text
+    return machine_report(fragments, options.output_format, problems, strict)
+
+
+def machine_report(data: list[Any], output_format: str, problems: Sequence[tuple[str | None, str]], strict: bool) -> str:
+    """A report for machines on configurations, and on inputs that could not be used (path, message)."""
     from importlib import import_module
 
-    render: Callable[[list[Any]], str] = import_module(f"mbpack.report.{options.output_format}").render
-    return render(fragments)
+    from mbpack.report.json import Problem
+
+    render: Callable[..., str] = import_module(f"mbpack.report.{output_format}").render
+    return render(data, [Problem(*problem) for problem in problems], strict)
 
 
 def _statistics(shown: list[Report]) -> str:
@@ -188,15 +197,6 @@ def _statistics(shown: list[Report]) -> str:
         counts.update(report.counts)
     width = len(str(max(counts.values(), default=0)))
     return "\n".join(f"{number:>{width}}  {name}" for name, number in counts.most_common()) or "no findings"
-
-
-def _write(path: str, text: str) -> None:
-    from mbpack.config.writing import write_atomically
-
-    try:
-        write_atomically(path, text.encode("utf-8", "replace"))
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        raise InputError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _check_targets(inputs: Inputs, *targets: str | None) -> None:

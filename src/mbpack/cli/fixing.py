@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct, field
 
 from mbpack.cli.inputs import InputError, NothingHere
+from mbpack.cli.output import emit, write_report
 from mbpack.cli.session import Options, Unit, is_foreign, requests, tell_left_out, warn
 from mbpack.config.context import ContextError
 from mbpack.config.document import Document
@@ -18,12 +24,72 @@ from mbpack.fix.summary import changed_arguments, dropped_arguments, lines
 from mbpack.rules.internal import NOT_BRIDGE
 
 
-def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool, backup: bool) -> int:
-    """Mend every configuration and say what was done.
+class Outcome(Struct):
+    """What there is to report of a run for machines: configurations as they are after it, and inputs that could not be used."""
+
+    files: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[tuple[str | None, str]] = field(default_factory=list)
+
+
+def fix_and_report(
+    units: Sequence[Unit], options: Options, output: str | None, strict: bool, unsafe: bool, diff: bool, backup: bool
+) -> int:
+    """Mend every configuration, and report as ``--format`` and ``--output`` say; the exit code is that of :func:`fix_units`.
+
+    A report for machines holds the findings that are left (with ``diff``: that are there), what was or would be fixed, and the
+    differences; what people read then goes to stderr.
+
+    Raises:
+        InputError: stdin, which goes on to stdout, and a report for machines on stdout at once; or the report cannot be written.
+    """
+    machine, aside = options.output_format != "text", output not in (None, "-")
+    if not machine and not aside:
+        return fix_units(units, options, unsafe, diff, backup)
+    if any("-" in unit.paths for unit in units) and not aside:
+        raise InputError(
+            f"-: what is mended goes to standard output; write the {options.output_format} report with --output FILE"
+        )
+    outcome = Outcome()
+    from_stdin = any("-" in unit.paths for unit in units)
+    held = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="surrogateescape", newline="", write_through=True)
+    with contextlib.nullcontext() if from_stdin else contextlib.redirect_stdout(sys.stderr if machine else held):
+        code = fix_units(units, options, unsafe, diff, backup, outcome)
+    if machine:
+        from mbpack.cli.doctor import machine_report
+
+        text = machine_report(outcome.files, options.output_format, outcome.problems, strict) + "\n"
+    else:
+        held.flush()
+        text = held.buffer.getvalue().decode("utf-8", "replace")
+    if aside and output is not None:
+        write_report(output, text)
+    else:
+        emit(text.rstrip("\n"), machine=True)
+    return code
+
+
+def _machine_data(mended: Mended, diff: bool) -> dict[str, Any]:
+    from mbpack.report.json import file_data
+
+    changes = [
+        unified(before.path or "-", before.encode(before.text), after.encode(after.text)).decode("utf-8", "replace")
+        for before, after in zip(mended.start.documents, mended.state.documents, strict=True)
+    ]
+    done = [{"code": made.finding.rule.code, "title": made.fix.title} for made in mended.done]
+    left = mended.before if diff else mended.after
+    return file_data(left) | {"fixes": done, "diff": "".join(changes)}
+
+
+def fix_units(
+    units: Sequence[Unit], options: Options, unsafe: bool, diff: bool, backup: bool, outcome: Outcome | None = None
+) -> int:
+    """Mend every configuration and say what was done; ``outcome`` is filled for a report.
 
     Returns the exit code: 0 when no error is left (with ``diff``: nothing would change), 1 otherwise, 2 when an input
     could not be used, 70 when a rule raised.
     """
+    outcome = outcome or Outcome()
+    machine = options.output_format != "text"
     code = files = fixes = total = 0
     left_out: list[str] = []
     for unit in units:
@@ -36,7 +102,9 @@ def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool,
                     else:
                         code = max(code, _decline(request, mended, diff))
                     continue
-                code = max(code, _finish(request, mended, diff, backup, quiet=len(units) > 1))
+                if machine:
+                    outcome.files.append(_machine_data(mended, diff))
+                code = max(code, _finish(request, mended, diff, backup, quiet=len(units) > 1, machine=machine))
                 files += mended.changed
                 fixes += mended.gone if mended.done else 0
                 total += mended.before.errors + mended.before.warnings
@@ -46,6 +114,7 @@ def fix_units(units: Sequence[Unit], options: Options, unsafe: bool, diff: bool,
                 code = max(code, 2)
         except (InputError, ContextError) as error:
             warn(str(error))
+            outcome.problems.append((unit.paths[0] if unit.paths else None, str(error)))
             code = max(code, 2)
     tell_left_out(left_out, options.skip_foreign)
     if len(units) > 1:
@@ -66,10 +135,12 @@ def _decline(request: Request, mended: Mended, diff: bool) -> int:
     return 1
 
 
-def _finish(request: Request, mended: Mended, diff: bool, backup: bool, quiet: bool) -> int:
+def _finish(request: Request, mended: Mended, diff: bool, backup: bool, quiet: bool, machine: bool) -> int:
     """Write or show one configuration; ``quiet`` says nothing about those without changes and errors."""
     piped = any(document.path == "-" for document in mended.state.documents)
-    if diff:
+    if diff and machine:
+        pass  # the report holds the difference
+    elif diff:
         for before, after in zip(mended.start.documents, mended.state.documents, strict=True):
             _print_bytes(unified(before.path or "-", before.encode(before.text), after.encode(after.text)))
     else:

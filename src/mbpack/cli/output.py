@@ -23,6 +23,21 @@ def emit(text: str, machine: bool = False) -> None:
         silence()
 
 
+def write_report(path: str, text: str) -> None:
+    """Write a report to a file, whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    from mbpack.cli.inputs import InputError
+    from mbpack.config.writing import write_atomically
+
+    try:
+        write_atomically(path, text.encode("utf-8", "replace"))
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise InputError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+
+
 def tolerant() -> None:
     """Let characters that the terminal's encoding lacks be printed as escapes."""
     for stream in (sys.stdout, sys.stderr):

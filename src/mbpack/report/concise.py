@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mbpack.report.columns import printable
+from mbpack.report.json import Problem
 
 
-def render(files: Sequence[dict[str, Any]]) -> str:
-    """A line for every finding of every file, notes included, as they stand in the report."""
+def render(files: Sequence[dict[str, Any]], problems: Sequence[Problem] = (), strict: bool = False) -> str:
+    """A line for every finding of every file, notes included, as they stand in the report; stderr has what could not be used."""
     return "\n".join(_line(data, finding) for data in files for finding in data["findings"])
 
 

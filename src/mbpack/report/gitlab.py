@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from mbpack.report.json import dumps
+from mbpack.report.json import Problem, dumps
+from mbpack.report.places import in_repository
 
 _SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
 
 
-def render(files: Sequence[dict[str, Any]]) -> str:
+def render(files: Sequence[dict[str, Any]], problems: Sequence[Problem] = (), strict: bool = False) -> str:
     """Every finding that has a file; the same finding has the same fingerprint on every run."""
     seen: dict[str, int] = {}
     return dumps(
@@ -21,7 +22,7 @@ def render(files: Sequence[dict[str, Any]]) -> str:
 
 def _path(data: dict[str, Any], finding: dict[str, Any]) -> str | None:
     path = finding.get("path", data["path"])
-    return path if path and path != "-" else None
+    return in_repository(path) if path and path != "-" else None
 
 
 def _issue(path: str, finding: dict[str, Any], seen: dict[str, int]) -> dict[str, Any]:

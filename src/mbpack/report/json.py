@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mbpack import __version__
 from mbpack.config.settings import ABSENT, Object, Origin, Setting
@@ -13,13 +13,22 @@ from mbpack.engine.result import NotChecked, Result
 from mbpack.rules.base import Finding
 
 SCHEMA_VERSION = 1
+
+
+class Problem(NamedTuple):
+    """An input that could not be used: its path (None where it has none) and why, in one line."""
+
+    path: str | None
+    message: str
+
+
 #: Longest whole number written in decimal; Python refuses to convert much longer ones.
 MAX_BITS = 4096
 
 
-def render(files: Sequence[dict[str, Any]]) -> str:
+def render(files: Sequence[dict[str, Any]], problems: Sequence[Problem] = (), strict: bool = False) -> str:
     """Data of several configurations as one JSON object."""
-    return dumps(payload(files))
+    return dumps(payload(files, problems))
 
 
 def dumps(data: Any) -> str:
@@ -28,13 +37,14 @@ def dumps(data: Any) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def payload(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def payload(files: Sequence[dict[str, Any]], problems: Sequence[Problem] = ()) -> dict[str, Any]:
     """Data of several configurations as the contract has it."""
     severities = [finding["severity"] for data in files for finding in data["findings"]]
     return {
         "schema_version": SCHEMA_VERSION,
         "mbpack": __version__,
         "files": list(files),
+        "problems": [problem._asdict() for problem in problems],
         "summary": {"files": len(files), "errors": severities.count("error"), "warnings": severities.count("warning")},
     }
 

@@ -23,6 +23,7 @@ def report_schema() -> dict[str, Any]:
             schema_version={"const": SCHEMA_VERSION},
             mbpack=_TEXT,
             files={"type": "array", "items": _file()},
+            problems=_list(_object(path=_maybe(_TEXT), message=_TEXT)),
             summary=_object(files=_NUMBER, errors=_NUMBER, warnings=_NUMBER),
         ),
     }

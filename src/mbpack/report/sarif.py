@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from mbpack import __version__
-from mbpack.report.json import dumps
+from mbpack.report.json import Problem, dumps
+from mbpack.report.places import in_repository
 from mbpack.rules.catalogue import BY_NAME
 from mbpack.rules.documentation import page_of
 
@@ -15,8 +16,8 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def render(files: Sequence[dict[str, Any]]) -> str:
-    """One SARIF log with one run."""
+def render(files: Sequence[dict[str, Any]], problems: Sequence[Problem] = (), strict: bool = False) -> str:
+    """One SARIF log with one run; inputs that could not be used are notifications of the tool."""
     findings = [(data["path"], finding) for data in files for finding in data["findings"]]
     codes = list(dict.fromkeys(finding["code"] for _, finding in findings))
     driver = {
@@ -26,8 +27,21 @@ def render(files: Sequence[dict[str, Any]]) -> str:
         "rules": [_rule(code) for code in codes],
     }
     results = [_result(path, finding, codes.index(finding["code"])) for path, finding in findings]
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [_invocation(problems)],
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
     return dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _invocation(problems: Sequence[Problem]) -> dict[str, Any]:
+    notes = [
+        {"level": "error", "message": {"text": problem.message}, "locations": [_place({"line": None}, problem.path)]}
+        for problem in problems
+    ]
+    return {"executionSuccessful": not problems, **({"toolExecutionNotifications": notes} if notes else {})}
 
 
 def _rule(code: str) -> dict[str, Any]:
@@ -51,26 +65,22 @@ def _result(path: str | None, finding: dict[str, Any], index: int) -> dict[str, 
         "message": {"text": text},
         "properties": {"consequence": finding["consequence"], "when": finding["when"], "firesFirst": finding["fires_first"]},
     }
-    locations = list(_locations(path, finding))
-    if locations:
-        result["locations"] = locations
-    related = [place for other in finding["related"] if other["line"] for place in _locations(path, other)]
+    result["locations"] = [_place(finding, path)]
+    related = [_place(other, path) for other in finding["related"] if other["line"]]
     if related:
         result["relatedLocations"] = related
     return result
 
 
-def _locations(path: str | None, place: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The place of a finding or of a related setting; none for stdin and for arguments without a file."""
-    path = place.get("path", path)
-    if not path or path == "-":
-        return
-    location: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
+def _place(place: dict[str, Any], path: str | None) -> dict[str, Any]:
+    """The place of a finding or of a related setting; where it stands on no line, the first line of its file."""
+    region = {"startLine": place["line"] or 1}
     if place["line"]:
-        location["region"] = {"startLine": place["line"], "startColumn": place["column"]}
+        region["startColumn"] = place["column"]
         if place.get("end_column"):
-            location["region"]["endColumn"] = place["end_column"]
-    yield {"physicalLocation": location}
+            region["endColumn"] = place["end_column"]
+    uri = _uri(in_repository(place.get("path", path)))
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 
 
 def _uri(path: str) -> str:
