@@ -9,12 +9,13 @@ from mbpack.facts.homes import homes, in_both
 from mbpack.facts.keys import CP, EP, ETP, PP, RENAMES, TP, VPP, path_in
 from mbpack.facts.modes import MODES, Mode
 from mbpack.facts.pitfalls import PITFALLS, Pitfall
+from mbpack.facts.proofs import DEMONSTRATIONS, READ, REPORTED, SHOWN, proof_of
 from mbpack.facts.releases import DEFAULT, NIGHTLY, RELEASES
 from mbpack.facts.schema import releases_with
 from mbpack.report import explain_more as more
 from mbpack.report.explain_releases import releases_page
 from mbpack.report.style import Style
-from mbpack.rules.base import Rule
+from mbpack.rules.base import Rule, words
 from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from mbpack.rules.documentation import page_of
 
@@ -79,6 +80,7 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
     if doc.notes:
         yield _title("Release notes", style)
         yield from _paragraph(doc.notes, style, "  ")
+    yield from _proof(rule)
     if doc.upstream:
         yield _title("Upstream", style)
         for item in doc.upstream:
@@ -94,6 +96,22 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
         words = ", ".join(f"pitfall {pitfall.number} ({pitfall.title})" for pitfall in about)
         yield from style.wrap(words, "See also   ", "           ")
     yield f"Ignore it in one file with a comment   # mbpack: ignore[{rule.code}] reason"
+
+
+def _proof(rule: Rule) -> Iterator[str]:
+    """How the consequence is known, for rules that speak of more than a refusal."""
+    proof = proof_of(rule.code)
+    if proof is None:
+        return
+    if proof.kind == SHOWN:
+        names = ", ".join(f"{DEMONSTRATIONS}/{name}.py" for name in proof.detail.split())
+        yield f"Proof      shown by running upstream's own code of {words(proof.releases)}"
+        yield f"           {names}"
+        return
+    said = {READ: "read in upstream's source", REPORTED: "reported in public"}[proof.kind]
+    yield f"Proof      {said}" + (f"; not run here: {proof.detail}" if proof.detail and proof.kind == READ else "")
+    if proof.detail and proof.kind == REPORTED:
+        yield f"           {proof.detail}"
 
 
 def _span(rule: Rule) -> str:

@@ -72,13 +72,7 @@ class Selector:
 
     def _load(self, path: Path) -> types.ModuleType:
         text = path.read_text()
-        for name in re.findall(r"^from (transformer_engine[\w.]*) import|^import (transformer_engine\w*)", text, re.MULTILINE):
-            parts = (name[0] or name[1]).split(".")
-            for end in range(1, len(parts) + 1):
-                full = ".".join(parts[:end])
-                if full not in sys.modules:
-                    sys.modules[full] = Fake(full)
-                    sys.modules[full].__path__ = []
+        _stand_in(text)
         engine = sys.modules["transformer_engine"]
         engine.__version__ = self.version
         tex = sys.modules["transformer_engine_torch"]
@@ -100,6 +94,10 @@ class Selector:
         module = types.ModuleType(UTILS)
         sys.modules[UTILS] = module
         exec(compile(text, str(path), "exec"), module.__dict__)
+        own: Any = module  # each selector asks its own GPU, whoever else was loaded
+        own.get_device_compute_capability = tools.get_device_compute_capability
+        own.get_cudnn_version = tools.get_cudnn_version
+        own.tex = types.SimpleNamespace(get_fused_attn_backend=self._fused)
         flash = module.FlashAttentionUtils
         flash.version = module.PkgVersion(FLASH_2[self.version])
         flash.set_flash_attention_version()
@@ -138,3 +136,78 @@ def _types() -> list[Any]:
 
     whole, long = ctypes.c_int, ctypes.c_int64
     return [*[whole] * 8, ctypes.c_double, *[long] * 8, whole, whole, whole]
+
+
+def load_context_parallel(version: str, root: Path) -> Any:
+    """`attn_forward_func_with_cp` of a version as a function of settings; it returns where the exchange would begin."""
+    import torch
+
+    folder = root / "transformer_engine" / "pytorch" / "attention" / "dot_product_attention"
+    Selector(version, root)  # stands in for what the file imports
+    text = (folder / "context_parallel.py").read_text()
+    _stand_in(text)
+    sys.modules["transformer_engine.pytorch.constants"].dist_group_type = object
+    tools = sys.modules["transformer_engine.pytorch.utils"]
+    tools.get_cudnn_version = lambda: (9, 18, 1)
+    tools.nvtx_range_push = tools.nvtx_range_pop = lambda *words: None
+    sys.modules["transformer_engine.pytorch.distributed"].get_distributed_world_size = lambda group: 2
+    sys.modules["transformer_engine.pytorch.distributed"].get_distributed_rank = lambda group: 0
+    module = types.ModuleType("context_parallel_of_" + version)
+    sys.modules[module.__name__] = module
+    exec(compile(text, str(folder / "context_parallel.py"), "exec"), module.__dict__)
+    for name in ("AttnFuncWithCPAndKVP2P", "AttnFuncWithCPAndKVAllGather", "AttnFuncWithCPAndQKVOA2A"):
+        begin = None if name.endswith("P2P") else getattr(module, name).forward
+        setattr(module, name, types.SimpleNamespace(apply=lambda *args, begin=begin: _begun(begin, args)))
+
+    def attend(comm: str = "p2p", packed: bool = True, values: int = 128, **more: Any) -> None:
+        width, groups = more.pop("width", 128), more.pop("groups", 8)
+        query, key, value = torch.zeros(64, 8, width), torch.zeros(64, groups, width), torch.zeros(64, groups, values)
+        bounds = torch.tensor([0, 32, 64], dtype=torch.int32)
+        group = [object(), object()] if comm == "a2a+p2p" else object()
+        module.attn_forward_func_with_cp(
+            True,
+            query,
+            key,
+            value,
+            bounds,
+            bounds,
+            32,
+            32,
+            bounds,
+            bounds,
+            0.0,
+            group,
+            [0, 1],
+            None,
+            comm,
+            qkv_format="thd" if packed else "bshd",
+            attn_mask_type="padding_causal" if packed else "causal",
+            use_fused_attention=True,
+            **more,
+        )
+
+    return attend
+
+
+def _begun(begin: Any, args: tuple[Any, ...]) -> None:
+    """The checks at the beginning of an exchange; what comes after them asks for a group that is none."""
+    try:
+        if begin is not None:
+            begin(types.SimpleNamespace(), *args)
+    except AssertionError:
+        raise
+    except Exception:
+        return
+
+
+def _stand_in(text: str) -> None:
+    """Stand-ins for every module of Transformer Engine that a text imports."""
+    for pair in re.findall(r"^from (transformer_engine[\w.]*) import|^import (transformer_engine[\w.]*)", text, re.MULTILINE):
+        parts = (pair[0] or pair[1]).split(".")
+        for end in range(1, len(parts) + 1):
+            full = ".".join(parts[:end])
+            if full not in sys.modules:
+                sys.modules[full] = Fake(full)
+                sys.modules[full].__path__ = []
+                if end > 1:
+                    setattr(sys.modules[".".join(parts[: end - 1])], parts[end - 1], sys.modules[full])
