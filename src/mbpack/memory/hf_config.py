@@ -21,7 +21,12 @@ _TYPES: dict[str, dict[str, Any]] = {
     "mixtral": {},
     "qwen2": {"add_qkv_bias": True},
     "qwen2_moe": {"add_qkv_bias": True, "moe_shared_expert_gate": True},
+    "qwen2_5_vl": {"add_qkv_bias": True},
+    "qwen2_5_vl_text": {"add_qkv_bias": True},
     "qwen3": {"qk_layernorm": True},
+    "qwen3_vl_text": {"qk_layernorm": True},
+    "qwen3_vl_moe_text": {"qk_layernorm": True},
+    "qwen3_next": {"qk_layernorm": True, "attention_output_gate": True, "moe_shared_expert_gate": True},
     "qwen3_moe": {"qk_layernorm": True},
     "gemma": {"activation": "gelu"},
     "gemma2": {"activation": "gelu", "norms_extra": 2},
@@ -74,6 +79,7 @@ def read_config(data: Any, name: str) -> Shape:
         **_TYPES[kind],
         **_attention(reader, kind),
         **_experts(reader, kind),
+        **_linear(reader),
     }
     values["mtp_num_layers"] = reader.size("num_nextn_predict_layers", 0)
     return Shape(name=name, encoder=encoder, **values)
@@ -110,6 +116,18 @@ def _attention(reader: _File, kind: str) -> dict[str, Any]:
         "num_query_groups": reader.size("num_attention_heads"),
         "kv_channels": reader.size("v_head_dim"),
     }
+
+
+def _linear(reader: _File) -> dict[str, Any]:
+    """Layers of a gated delta net between those with full attention."""
+    if reader.data.get("linear_num_key_heads") is None:
+        return {}
+    names = ("linear_num_key_heads", "linear_num_value_heads")
+    found = {name: reader.size(name) for name in names}
+    found["linear_key_head_dim"] = reader.size("linear_key_head_dim", 128)
+    found["linear_value_head_dim"] = reader.size("linear_value_head_dim", 128)
+    found["linear_attention_freq"] = reader.size("full_attention_interval", 4)
+    return found
 
 
 def _experts(reader: _File, kind: str) -> dict[str, Any]:
