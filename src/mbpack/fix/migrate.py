@@ -100,6 +100,7 @@ def migrate(state: State, to: str, source: str | None = None, given: Given | Non
         renames.local_data(made, _run(made.state, context, target.release))
         renames.needless_class(made, _run(made.state, context, target.release))
         renames.own_class(made, _run(made.state, context, target.release), before)
+        renames.lengths(made, before, _run(made.state, context, target.release))
     _recipe(made, context, complete)
     if state.documents:
         made.state = with_release(made.state, target.text)

@@ -134,6 +134,19 @@ def _own_specs(made: Migration, before: Run | None) -> None:
         made.edit("set", f"{path}.pad_seq_to_mult", multiple)
 
 
+def lengths(made: Migration, before: Run | None, run: Run | None) -> None:
+    """One length is written, and the recipe of the new release has another one where the old recipe had the same."""
+    if before is None or run is None:
+        return
+    keys = ("model.seq_length", "dataset.seq_length")
+    old, new = ([held.maybe(key) for key in keys] for held in (before, run))
+    written = [made.get(key) is not None for key in keys]
+    if None in (*old, *new) or old[0] != old[1] or new[0] == new[1] or written[0] == written[1]:
+        return
+    if new[written.index(True)] == old[0]:
+        made.edit("set", keys[written.index(False)], old[0], note="the recipe's length is another one now")
+
+
 def needless_class(made: Migration, run: Run | None) -> None:
     """A dataset class that the recipe's dataset has anyway: naming it makes the dataset anew, without the recipe's objects."""
     recipe = run.settings.recipe if run is not None else None
