@@ -108,6 +108,8 @@ def test_lists_of_choices_and_search(tmp_path: Path) -> None:
         terminal.send(ENTER)
         terminal.reply("Recipe or model family:", "8b")
         terminal.wait_for("recipes match: ")
+        terminal.wait_for("Recipe or model family (b")
+        terminal.send("b")
         terminal.reply("Recipe or model family:", "")
         terminal.wait_for("there is no default")
         terminal.reply("Recipe or model family:", "qwen3")
@@ -244,3 +246,18 @@ def test_every_yes_or_no_asks_again(tmp_path: Path) -> None:
         terminal.send(CTRL_C)
         assert terminal.finish() == 130
     assert os.listdir(tmp_path) == []
+
+
+def test_words_and_public_names_find_their_recipe(tmp_path: Path) -> None:
+    begun = ["init", "--bridge", "0.6", "--workload", "lora", "--modality", "text"]
+    with Terminal(*begun, cwd=str(tmp_path)) as terminal:
+        terminal.wait_for("a Hugging Face id (Qwen/Qwen3-8B)")
+        terminal.reply("Recipe or model family:", "Qwen/Qwen3-8B")
+        terminal.wait_for("qwen3_8b_peft_1gpu_h100_bf16_config")
+        terminal.wait_for("Data (b")
+        terminal.send("b")
+        terminal.reply("Recipe or model family", "llama 3.1 8b")
+        terminal.wait_for("llama31_8b_peft_1gpu_h100_bf16_config")
+        terminal.wait_for("Data (b")
+        terminal.send(CTRL_C)
+        assert terminal.finish() == 130

@@ -16,8 +16,9 @@ def register(app: typer.Typer) -> None:
 
 def init(
     bridge: Annotated[str | None, typer.Option(help="Megatron-Bridge release, such as 0.6.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="Recipe to start from.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe to start from, or a model: Qwen/Qwen3-8B.")] = None,
     family: Annotated[str | None, typer.Option(help="Model family instead of a recipe, such as qwen3.")] = None,
+    size: Annotated[str | None, typer.Option(help="Size of the model, with --family: 8b, 30b_a3b.")] = None,
     workload: Annotated[str | None, typer.Option(help="sft, lora, dora or pretrain.")] = None,
     modality: Annotated[str | None, typer.Option(help="text or vlm.")] = None,
     data: Annotated[str | None, typer.Option(help="jsonl, chat, hf, energon or indexed.")] = None,

@@ -61,6 +61,7 @@ KINDS: dict[str, Kind] = {
         WORD, (TEXT_MODALITY, VLM), {"vision": VLM, "vision_language": VLM, "image": VLM, "multimodal": VLM, "llm": TEXT_MODALITY}
     ),
     "family": Kind(TEXT),
+    "size": Kind(TEXT),
     "recipe": Kind(TEXT),
     "data": Kind(WORD, (JSONL, CHAT, HF, ENERGON_DATA, INDEXED), _DATA_SYNONYMS),
     "data_path": Kind(TEXT),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mbpack.wizard import answers as answer_words
-from mbpack.wizard import leaving, prompt, screen
+from mbpack.wizard import leaving, naming, prompt, screen
 from mbpack.wizard.answers import KINDS, YES_NO, AnswerError, coerce, flag
 from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.key_value import command_words
@@ -66,7 +66,8 @@ def _run(options: Options) -> int:
     given = given_answers(options)
     interactive = not options.yes and not options.no_input and prompt.has_terminal()
     if interactive:
-        return _interactive(given, options)
+        return _interactive(naming.settled(given) if "recipe" in given else given, options)
+    given = naming.settled(given)
     complete = _without_asking(given, options)
     plan = make_plan(Draft(complete))
     if options.form == OVERRIDES:
@@ -186,6 +187,8 @@ def ask(session: Session, question: Question) -> None:
             return
         reply = proposal.value
     answer = reply if listed else _completed(session, question, options, reply)
+    if answer is prompt.BACK:
+        return  # to the same question
     if answer != reply:
         prompt.say([f"  {answer}"])
     problem = session.answer(question, answer)
@@ -206,14 +209,18 @@ def _reply(question: Question, proposal: Default, options: list[Option], names: 
 
 
 def _completed(session: Session, question: Question, options: list[Option], reply: Any) -> Any:
-    """A search text that only one option answers to is that option; the name of a model family stays."""
+    """A search text that only one option answers to is that option, of several one is chosen; a model family stays."""
     if not question.search or any(option.value == reply for option in options) or session.family_of(question, reply):
         return reply
-    found = close_options(options, str(reply))
-    if len(found) > 1:
-        more = ", ..." if len(found) > 4 else ""
-        prompt.say(screen.refused(f"{len(found)} recipes match: {', '.join(found[:4])}{more}", prompt.width()))
-    return found[0] if len(found) == 1 else reply
+    if session.is_recipe(str(reply)):
+        return reply  # under another name
+    found = session.meant(str(reply)) or close_options(options, str(reply))
+    if len(found) < 2:
+        return found[0] if found else reply
+    prompt.say(screen.refused(f"{len(found)} recipes match: choose one, or b to type another name", prompt.width()))
+    listed = [option for option in options if option.value in found] or [Option(name, name) for name in found]
+    chosen = prompt.ask_choice(question.prompt, listed, listed[0].value)
+    return reply if chosen is prompt.HELP else chosen
 
 
 # ---------------------------------------------------------------------- writing

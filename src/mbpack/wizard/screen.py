@@ -18,6 +18,7 @@ from mbpack.wizard.questions import Option, Question
 GREETING = (
     "mbpack writes a packing configuration for NVIDIA Megatron-Bridge. b goes back, ? explains, Ctrl-C leaves without writing."
 )
+_SEARCH_KEYS = "Type words (qwen3 8b), a Hugging Face id (Qwen/Qwen3-8B) or a family; Tab lists them, ? explains, b goes back."
 YES_NO = {True: "yes", False: "no", None: "none"}
 
 
@@ -41,6 +42,8 @@ def wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> 
 def before(question: Question, proposal: Default, draft: Draft, options: list[Option], width: int) -> list[str]:
     """The lines above a prompt: what has formed so far, and what Enter takes and why."""
     lines = list(forming(question, draft, width))
+    if question.search and not draft.given("family"):
+        lines += wrapped(_SEARCH_KEYS, width, "  ")
     if proposal.known:
         titles = {option.value: option.title for option in options}
         why = f": {proposal.why}" if proposal.why else ""

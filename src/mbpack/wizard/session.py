@@ -81,6 +81,20 @@ class Session:
             return None
         return catalog.find_family(release, text)
 
+    def is_recipe(self, text: str) -> bool:
+        """Whether a text is the name of a recipe, under whichever of its names."""
+        from mbpack.facts import recipes
+
+        return recipes.find(self.draft.release.name, text) is not None
+
+    def meant(self, text: str) -> list[str]:
+        """Recipes that a Hugging Face id or words may mean, for the work and modality answered so far."""
+        from mbpack.wizard import naming
+
+        draft = self.draft
+        modality = draft.get("modality") if draft.given("modality") else None
+        return [recipe.name for recipe in naming.meant(draft.release, text, draft.get("workload"), modality)]
+
     def families(self) -> list[str]:
         """Families that have a recipe for the work and modality answered so far."""
         draft = self.draft
