@@ -142,6 +142,7 @@ class Calls(Expressions):
 
     def lost(self, arguments: Arguments, node: ast.AST, what: str) -> Value:
         """A call that cannot be followed: what it was given may be changed, and what it returns is not known."""
+        self._given_away(arguments, node, what)
         found = self.escape(arguments.all, f"given to {what[:60]}, which is not followed")
         if found and any(self.state.heap[number].kind in ("config", "part") for number in found):
             self.note(f"{what[:60]}()", node)
@@ -150,6 +151,14 @@ class Calls(Expressions):
     def block(self, body: Sequence[ast.stmt]) -> bool:
         """Run statements in order; whether the program goes on behind them."""
         raise NotImplementedError
+
+    def _given_away(self, arguments: Arguments, node: ast.AST, what: str) -> None:
+        """Where a whole configuration goes to a function that is not followed, it is kept as it is until then."""
+        for value in arguments.all:
+            record = self.record(value)
+            if isinstance(value, Ref) and record is not None and record.kind == "config" and not record.opaque:
+                line = self.sites[0].lineno if self.sites else getattr(node, "lineno", 0)
+                self.away.setdefault(value.id, Shown(value.id, self.state.copy(), what.rpartition(".")[2][:60], line, False))
 
     def call_symbol(self, function: Symbol, arguments: Arguments, node: ast.Call) -> Value:
         """Call something from outside the project."""

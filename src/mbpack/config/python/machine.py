@@ -115,6 +115,7 @@ class Machine:
         self.declared: dict[tuple[int, str], int] = {}  # names declared global or nonlocal
         self.called: set[ast.AST] = set()
         self.shown: list[Shown] = []
+        self.away: dict[int, Shown] = {}  # configurations where they were first given to what is not followed
         self.conditions: dict[str, Condition] = {}
         self.decided: dict[str, bool] = {}
         self.tested: dict[str, Value] = {}

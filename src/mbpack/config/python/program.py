@@ -199,6 +199,7 @@ class Reader(Upstream):
         try:
             self._made_at_the_top()
             self._entries()
+            self.shown = self.shown or list(self.away.values())
         except OutOfSteps:
             self._give_up()
 

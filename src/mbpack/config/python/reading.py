@@ -144,6 +144,12 @@ class _Reader:
             done.add((*key, made.recipe))
             self._let_reread(variants[0], key)
             yield self._put(made, tuple(variants), "", inferred)
+        for key, made in found[0][1].items():  # defaults alone do not get there: something must be given
+            if key not in usual:
+                done.add((*key, made.recipe))
+                certain = self._variant(worlds[0], made)
+                self._let_reread(certain, key)
+                yield self._put(made, (certain, certain), "", inferred)
         for world, others in found[2:]:
             for key, made in others.items():
                 if (*key, made.recipe) not in done:
