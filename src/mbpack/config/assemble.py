@@ -10,9 +10,10 @@ from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.overrides import Override, OverrideProblem, as_document
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Origin, Settings
-from mbpack.facts import recipes
-from mbpack.facts.knowledge import lists_complete, reach
+from mbpack.facts import learned, recipes
+from mbpack.facts.knowledge import reach, recipes_complete
 from mbpack.facts.recipes import Recipe
+from mbpack.facts.releases import R07
 from mbpack.facts.schema import schema
 
 #: From this likeness on a name is taken for a misspelling of a shipped one rather than somebody's own recipe.
@@ -48,9 +49,14 @@ def find_recipe(context: Context) -> Recipe | None:
             hint = f" (it exists in {', '.join(elsewhere)}){hint}"
         mistaken = bool(elsewhere or recipes.suggest(release, context.recipe, 1, _ALIKE))
         says = f"Megatron-Bridge {release} has no recipe {context.recipe}"
-        if recipes.PERFORMANCE.search(context.recipe):
+        own = learned.find(context.version.patch)
+        if own is not None and context.recipe in own.recipes:
+            says, hint, mistaken = f"{context.recipe} is a recipe of {own.patch}, learned by its name alone", "", False
+        elif context.recipe in recipes.BY_NAME and context.version.release >= R07:
+            says, hint, mistaken = f"{context.recipe} came to 0.7 after the recipes that mbpack has read", "", False
+        elif recipes.PERFORMANCE.search(context.recipe):
             says = f"{context.recipe} has the name of a performance recipe for pretraining, which mbpack does not hold"
-        elif not lists_complete(context.version):
+        elif not recipes_complete(context.version):
             says = f"mbpack knows no recipe {context.recipe} ({reach(context.version)})"
         raise UnknownRecipe(says, hint, mistaken)
     return recipe

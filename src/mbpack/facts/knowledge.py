@@ -83,6 +83,12 @@ def lists_complete(version: Version) -> bool:
     return KNOWLEDGE[version.release].lists_complete and not newer(version)
 
 
+def recipes_complete(version: Version) -> bool:
+    """Whether a recipe on no list is one that the release does not ship; what is learned lists fields, not recipes."""
+    known, ended = KNOWLEDGE[version.release], numbers(version.patch) > numbers(version.release.newest_patch)
+    return known.lists_complete and not ended
+
+
 def reach(version: Version) -> str:
     """How far the knowledge reaches, for messages: ``knows 0.7 as of October 2026``."""
     own = learned.find(version.patch)

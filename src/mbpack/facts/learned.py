@@ -1,4 +1,4 @@
-"""What `mbpack learn` read from a user's own Megatron-Bridge: field lists and recipes of one version, kept in the user's cache.
+"""What `mbpack learn` read from a user's own Megatron-Bridge: field lists of one version and the names of its recipes, kept in the user's cache.
 
 A learned version takes the place of what mbpack ships for it.
 """
@@ -17,7 +17,10 @@ FORMAT = 1
 
 
 class Learned(Struct, frozen=True):
-    """One version as it was read. ``classes``: name -> [import path, kind, {field: [type, default, init]}]."""
+    """One version as it was read.
+
+    ``classes``: name -> [import path, kind, {field: [type, default, init]}]. ``recipes``: name -> module.
+    """
 
     format: int
     patch: str
@@ -25,7 +28,7 @@ class Learned(Struct, frozen=True):
     when: str
     sections: dict[str, list[Any]]
     classes: dict[str, tuple[str, str, dict[str, list[Any]]]]
-    recipes: dict[str, dict[str, Any]] = {}
+    recipes: dict[str, str] = {}
 
 
 def cache_folder() -> str:

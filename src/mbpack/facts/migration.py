@@ -127,7 +127,7 @@ ALL_WORKERS, SOME_WORKERS = -1, 16
 
 class Behaviour(Struct, frozen=True):
     """Something that a release does differently although no key shows it. ``concerns``: offline, chat, template, hybridep, hf,
-    in_batch, launcher, evaluation, or "" for every run."""
+    in_batch, online, launcher, evaluation, or "" for every run."""
 
     since: Release
     concerns: str
@@ -170,7 +170,24 @@ BEHAVIOUR: tuple[Behaviour, ...] = (
         R07,
         "template",
         "chats are rendered with the tokenizer's template unless use_hf_tokenizer_chat_template is set (0.6: the legacy"
-        " prompt): write it out; packs of 0.6 keep their directory name and would be used as they are",
+        " prompt): write it out",
+    ),
+    Behaviour(
+        R07,
+        "offline",
+        "the list of data sources belongs to the fingerprint of packs: packs that the builder of 0.6 made are not found and are"
+        " made again; pack before the job, or name the old files in packed_train_data_path and packed_val_data_path",
+    ),
+    Behaviour(R07, "hybridep", "uneven HybridEP dispatch is padded only where the dataset packs; unpacked runs no longer are"),
+    Behaviour(
+        R07,
+        "evaluation",
+        "the last, partial batch of an evaluation counts for GPT-SFT data with dataloader_type batch: losses differ",
+    ),
+    Behaviour(
+        R07,
+        "online",
+        "a validation set must hold enough samples for all evaluations of a run that packs per global batch, or the start fails",
     ),
     Behaviour(R07, "offline", "the old prompt template without preprocessing puts loss on alignment padding"),
 )

@@ -32,6 +32,26 @@ from mbpack.facts.schema import NO_DEFAULT, Opaque, decoded, read_data, schema
 PERFORMANCE = re.compile(r"_pretrain_\d+gpu_[a-z]+\d+_")
 
 
+#: Recipes of 0.7 and nightly of which only the name is known: they are newer than the recipes that were read.
+BY_NAME = frozenset(
+    (
+        "glm5_peft_192gpu_gb200_bf16_config",
+        "glm5_pretrain_192gpu_gb200_bf16_config",
+        "glm5_sft_192gpu_gb200_bf16_config",
+        "glm5_sft_192gpu_gb200_bf16_128k_config",
+        "glm52_gb200_sft_config",
+        "qwen3_30b_a3b_pretrain_8gpu_gb200_fp8mx_config",
+        "qwen35_text_35b_a3b_sft_8gpu_gb200_bf16_dynamic_cp_config",
+        "qwen35_text_35b_a3b_sft_long_context_16gpu_gb200_fp8mx_config",
+        "qwen35_vl_35b_a3b_pretrain_16gpu_gb300_bf16_config",
+        "qwen35_vl_35b_a3b_pretrain_config",
+        "qwen35_vl_35b_a3b_sft_long_context_32gpu_gb200_bf16_config",
+        "qwen35_vl_35b_a3b_sft_long_context_32gpu_gb200_fp8mx_config",
+        "qwen35_vl_397b_a17b_pretrain_config",
+    )
+)
+
+
 class Recipe(Struct, frozen=True):
     """One recipe function and the configuration it returns.
 

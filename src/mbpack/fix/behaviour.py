@@ -52,6 +52,7 @@ def _hybridep(run: Run) -> bool:
 _CHECKS: dict[str, Callable[[Run], bool]] = {
     "offline": lambda run: run.offline,
     "in_batch": lambda run: run.in_batch,
+    "online": lambda run: run.global_batch,
     "chat": _chat,
     "template": _template,
     "hybridep": _hybridep,

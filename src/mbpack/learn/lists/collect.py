@@ -48,7 +48,7 @@ def collect(tree: Tree, known: Schema) -> Collected:
     reader, found = Reader(tree), Collected()
     container = reader.at(CONTAINER)
     found.sections = dict(container.fields) if container is not None else {}
-    here = {one.path: kind for one, kind in _configurations(reader)}
+    here = {one.path: kind for one, kind in configurations(reader)}
     simple: dict[str, str] = {}
     for path in sorted(here):
         simple.setdefault(path.rpartition(".")[2], path)
@@ -91,7 +91,7 @@ def _add(found: Collected, known: Schema, name: str, kind: str, own: Class) -> N
     found.classes[name] = (own.path, kind, fields)
 
 
-def _configurations(reader: Reader) -> Iterator[tuple[Class, str]]:
+def configurations(reader: Reader) -> Iterator[tuple[Class, str]]:
     """Every class of Megatron-Bridge that is a dataclass, with its kind; "" where it is none of the known kinds."""
     for module in reader.tree.modules("megatron.bridge"):
         for name, node in module.names.items():
@@ -102,7 +102,7 @@ def _configurations(reader: Reader) -> Iterator[tuple[Class, str]]:
 
 
 def _kind(own: Class) -> str:
-    if any(own.path == path for _, path in _BASES):
+    if any(own.node.name == path.rpartition(".")[2] for _, path in _BASES):
         return ""
     paths = {base.path for base in own.mro}
     return next((kind for kind, path in _BASES if path in paths), "")

@@ -13,7 +13,7 @@ from mbpack.facts.learned import FORMAT, Learned
 from mbpack.facts.releases import Version, version_found
 from mbpack.facts.schema import Schema
 from mbpack.learn.lists.collect import Collected, collect, stated_version
-from mbpack.learn.lists.recipes import RecipeList, read_recipes
+from mbpack.learn.lists.recipes import read_recipes
 from mbpack.learn.lists.tree import SourceError, open_tree
 
 #: Names that a summary lists of each kind.
@@ -30,7 +30,7 @@ class Lesson(Struct):
     version: Version
     origin: str
     classes: Collected
-    recipes: RecipeList
+    recipes: dict[str, str]
     unparsed: list[str]
     without_core: bool
     seconds: float
@@ -43,7 +43,7 @@ class Lesson(Struct):
         yield f"  classes   {len(found.classes)} with {fields:,} fields, {len(found.sections)} sections"
         yield from _names("  new       ", found.new, f"compared with {KNOWLEDGE[self.version.release].release}")
         yield from _names("  gone      ", found.gone, "")
-        yield f"  recipes   {len(self.recipes.values)}, {self.recipes.read:,} values read, {self.recipes.unread:,} left open"
+        yield f"  recipes   {len(self.recipes)} by name; what they return comes of code that is not run and stays unknown"
         if self.without_core:
             yield "  missing   Megatron-Core: fields of its classes stand as in the release mbpack knows; put it beside, or in 3rdparty"
         yield from _names("  unread    ", found.unread, "defaults that depend on the machine")
@@ -51,7 +51,7 @@ class Lesson(Struct):
             yield f"  borrowed  {found.borrowed} defaults that cannot be read, from the release mbpack knows"
         yield from _names("  partly    ", found.foreign, "classes with bases of other libraries")
         yield from _names("  unparsed  ", self.unparsed, "modules")
-        yield "Start-up checks are those mbpack knows: fields and recipes are learned, rules are not."
+        yield "Start-up checks are those mbpack knows: fields are learned, rules are not."
         if path:
             yield f"Kept in {path}; used wherever {self.version.patch} is named or found. `mbpack learn --forget {self.version.patch}`"
 
@@ -87,7 +87,7 @@ def read(source: str, bridge: str | None = None) -> Lesson:
         version,
         os.path.abspath(source),
         classes,
-        read_recipes(tree, classes),
+        read_recipes(tree),
         sorted(set(tree.unread)),
         without_core,
         time.perf_counter() - start,
@@ -103,5 +103,5 @@ def kept(lesson: Lesson) -> Learned:
         time.strftime("%Y-%m-%d"),
         lesson.classes.sections,
         lesson.classes.classes,
-        lesson.recipes.values,
+        lesson.recipes,
     )

@@ -1,23 +1,20 @@
-"""Recipes as far as their code can be followed without running it."""
+"""The recipes of a tree, by name. What they return depends on code that is not run, so their values stay unknown."""
 
 from __future__ import annotations
 
-from typing import Any
+import ast
 
-from msgspec import Struct, field
-
-from mbpack.learn.lists.collect import Collected
 from mbpack.learn.lists.tree import Tree
 
-
-class RecipeList(Struct):
-    """Recipes by name, and how many values could be read."""
-
-    values: dict[str, dict[str, Any]] = field(default_factory=dict)
-    read: int = 0
-    unread: int = 0
+PACKAGES = ("megatron.bridge.recipes", "megatron.bridge.perf_recipes")
 
 
-def read_recipes(tree: Tree, classes: Collected) -> RecipeList:
-    """The recipes of a tree."""
-    return RecipeList()
+def read_recipes(tree: Tree) -> dict[str, str]:
+    """Recipe function -> the module that defines it."""
+    return {
+        node.name: module.name
+        for package in PACKAGES
+        for module in tree.modules(package)
+        for node in module.body
+        if isinstance(node, ast.FunctionDef) and node.name.endswith("_config") and not node.name.startswith("_")
+    }
