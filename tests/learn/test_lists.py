@@ -99,6 +99,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "src/megatron/bridge/training/config.py": CONFIG,
         "src/megatron/bridge/package_info.py": 'MAJOR = 0\nMINOR = 8\nPATCH = 0\nPRE_RELEASE = "rc1"\n',
         "src/megatron/bridge/broken.py": "def (",
+        "src/megatron/bridge/recipes/own.py": "def own_sft_config():\n    return 1\n\ndef _helper_config():\n    return 2\n",
     }
     for name, text in files.items():
         path = root / name
@@ -180,6 +181,17 @@ def doctor(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     return {finding["key"]: finding["severity"] for finding in file["findings"] if finding["slug"] == "cfg/yaml-unknown-key"}
 
 
+def test_a_recipe_known_by_name_is_not_denied(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / "a.yaml").write_text("# mbpack: recipe=own_sft_config\ntrain: {train_iters: 10}\n")
+    monkeypatch.chdir(checkout)
+    assert run(["learn"]) == 0
+    assert "1 by name" in capsys.readouterr().out
+    run(["doctor", "a.yaml"])
+    assert "own_sft_config is a recipe of 0.8.0rc1, learned by its name alone" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("name", ["nothing", "file"])
 def test_paths_without_sources(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
@@ -195,3 +207,31 @@ def test_a_version_that_is_stated_nowhere_is_asked_for(checkout: Path, capsys: p
     assert "--bridge" in capsys.readouterr().err
     assert run(["learn", "--from", str(checkout), "--bridge", "0.6.2", "--dry-run"]) == 0
     assert "Kept in" not in capsys.readouterr().out
+
+
+def test_the_review_list_of_a_new_release(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = Path(__file__).resolve().parents[2] / "tools"
+    texts = {
+        "old": ("size: int = 1\n    width_of_rows: int = 4", "if self.size < 0:\n            raise ValueError"),
+        "new": ("size: int = 2\n    width_of_row: int = 4", "if self.size < 1:\n            raise ValueError"),
+    }
+    for name, (fields, check) in texts.items():
+        package = tmp_path / name / "megatron" / "bridge"
+        (package / "training").mkdir(parents=True)
+        (package / "recipes").mkdir()
+        (package / "training" / "config.py").write_text(
+            f"from dataclasses import dataclass\n\n@dataclass\nclass TrainingConfig:\n    {fields}\n\n"
+            f"    def finalize(self):\n        {check}\n"
+        )
+        (package / "recipes" / "own.py").write_text(f"def {name}_sft_config():\n    pass\n")
+    monkeypatch.syspath_prepend(str(tools))
+    monkeypatch.setattr("sys.argv", ["review_release.py", str(tmp_path / "old"), str(tmp_path / "new")])
+    import review_release
+
+    review_release.main()
+    said = capsys.readouterr().out
+    assert "    renamed  width_of_rows -> width_of_row\n    default  size: [1] -> [2]\n" in said
+    assert "bridge.training.config.TrainingConfig.finalize\n    -self.size < 0\n    +self.size < 1\n" in said
+    assert "new   new_sft_config\ngone  old_sft_config\n" in said
