@@ -25,8 +25,6 @@ from mbpack.facts.checks import Checks  # noqa: E402
 from mbpack.learn.sources import Sources  # noqa: E402
 from mbpack.learn.tables import Builder, stored  # noqa: E402
 
-TORCH = "2.9"
-
 
 def numbers(version: str) -> tuple[int, ...]:
     """A version as numbers."""
@@ -39,14 +37,17 @@ def main() -> None:
     parser.add_argument("release")
     parser.add_argument("packages", type=Path)
     parser.add_argument("--te", help="the Transformer Engine that the release pins")
-    parser.add_argument("--torch", default=TORCH)
+    parser.add_argument("--torch", help="the version of torch, where what it decides is to be known")
     parser.add_argument("--data", type=Path, default=HERE.parent / "src/mbpack/facts/data")
     parser.add_argument("--beyond", action="store_true", help="list everything that the tables have no words for")
     arguments = parser.parse_args()
     pinned = {release.name: version for release, version in TRANSFORMER_ENGINE.items()}
     engine = arguments.te or pinned[arguments.release]
     sys.setrecursionlimit(20_000)
-    builder = Builder(Sources(arguments.packages), {"transformer-engine": numbers(engine), "torch": numbers(arguments.torch)})
+    versions = {"transformer-engine": numbers(engine)}
+    if arguments.torch:
+        versions["torch"] = numbers(arguments.torch)
+    builder = Builder(Sources(arguments.packages), versions)
     table = builder.build()
     data = stored(table)
     (arguments.data / f"checks-{arguments.release}.bin").write_bytes(data)

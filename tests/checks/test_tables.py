@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
 from mbpack.checks.evaluate import Start
+from mbpack.checks.names import slugs
 from mbpack.checks.render import table_text
 from mbpack.config.assemble import build_run
 from mbpack.config.context import Given, resolve_context
 from mbpack.config.document import parse
 from mbpack.facts.checks import checks
 from mbpack.facts.schema import DATA
+from mbpack.rules.catalogue import BY_NAME
 from tests.conformance.one_field import recorded
 from tests.conformance.rows import DATA as ROWS
 from tests.conformance.rows import Row, read, text_of
@@ -39,6 +42,20 @@ def test_every_refusal_has_a_name_of_its_own_in_its_block(release: str) -> None:
     for name in table.names():
         refusals = [row[5] for row in table.block(name).rows if row[0] == 2]
         assert len(refusals) == len(set(refusals)), name
+
+
+def test_a_check_is_spoken_for_by_a_rule_that_exists() -> None:
+    known = {row[5] for release in RELEASES for row in _refusals(release)}
+    for name, said in slugs().items():
+        assert name in known, f"no release has a check called {name}"
+        assert all(slug in BY_NAME for slug in said), name
+
+
+def _refusals(release: str) -> list[list[Any]]:
+    table = checks(release)
+    assert table is not None
+    rows = [row for name in table.names() for row in table.block(name).rows]
+    return [row for one in rows for row in (one, *(one[5] if one[0] == 4 else ())) if row[0] == 2]
 
 
 def test_a_release_without_a_table() -> None:

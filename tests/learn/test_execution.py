@@ -11,7 +11,7 @@ import pytest
 from mbpack.checks.render import block_text
 from mbpack.facts.checks import Block
 from mbpack.learn.sources import Sources
-from mbpack.learn.tables import Builder
+from mbpack.learn.tables import Builder, stored_block
 
 HEAD = """
     from dataclasses import dataclass, fields
@@ -47,7 +47,7 @@ def rows(tmp_path: Path, body: str) -> list[str]:
     start = "\n    def runtime_config_update(cfg):\n" + "".join(f"        {line}\n" for line in dedent(body).strip().splitlines())
     (folder / "config.py").write_text(dedent(HEAD + start))
     table = Builder(Sources(tmp_path), {"transformer-engine": (2, 17), "torch": (2, 9)}).build()
-    encoded = msgspec.msgpack.encode({key: table.blocks[table.start][key] for key in ("keys", "registers", "places", "rows")})
+    encoded = stored_block(table.blocks[table.start])
     lines = block_text(table.start, msgspec.msgpack.decode(encoded, type=Block))
     return [line for line in lines if not line.startswith("#")]
 

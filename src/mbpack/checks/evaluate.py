@@ -6,19 +6,26 @@ and leaves what it derives open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from mbpack.checks.functions import truth
-from mbpack.checks.slices import Slice, Step, Uses, touched, uses
+from mbpack.checks.names import slugs
+from mbpack.checks.seeds import Seeds, seeds
+from mbpack.checks.slices import Slice, Step
 from mbpack.checks.values import OPEN, Held, Values
 from mbpack.checks.words import ERRORS, value
+from mbpack.config.document import Item
 from mbpack.config.run import Run
 from mbpack.config.settings import ABSENT
-from mbpack.facts.checks import ADD, CALL, EACH, LET, REFUSE, SET, Block, Checks, checks
+from mbpack.facts.checks import ADD, CALL, EACH, LET, REFUSE, SET, SET_BY, Block, Checks, checks
 
 _DEEPEST = 12
-_CLASS = "class"
+_CLASS, _SPECIAL = "class", "special"
+#: More refusals than a class adds to those that all have.
+_MANY = 60
+#: Selections of rows that are kept.
+_MOST = 4096
 #: Where some models keep the settings of Megatron-Core; they count as the model's own.
 _NESTED = ".transformer"
 
@@ -33,6 +40,8 @@ class Refusal(NamedTuple):
     root: str
     #: The name of Python's own error, "" where upstream refuses by itself.
     error: str = ""
+    #: Whether the object cannot even be made: before the start-up itself.
+    made: bool = False
 
 
 class Start:
@@ -51,6 +60,7 @@ class Start:
         self._name = ""
         self._block: Block | None = None
         self._depth = 0
+        self._making = False
 
     # ------------------------------------------------------------------ what expressions ask for
 
@@ -109,14 +119,14 @@ class Start:
         return found
 
     def environment(self, name: str) -> Any:
-        """An environment variable as far as the configuration sets it."""
+        """An environment variable: the environment's own, else what the configuration sets; None for one that is not set."""
         environ = self.run.settings.environ
         if environ is not None and name in environ:
             return environ[name]
         held = self.values.read("env_vars")
-        if isinstance(held, dict) and name in held and held[name] is not OPEN:
-            return str(held[name])
-        return OPEN
+        if isinstance(held, dict) and name in held:
+            return OPEN if held[name] is OPEN else str(held[name])
+        return OPEN if environ is None or held is OPEN else None
 
     def gpus(self) -> Any:
         return OPEN if self.run.context.gpus is None else self.run.context.gpus
@@ -125,19 +135,85 @@ class Start:
 
     def start(self, whole: bool = False) -> list[Refusal]:
         """All refusals, in the order of the start-up; ``whole`` looks at every row, whatever is written."""
-        settings = self.run.settings
-        if whole or settings.complete:
+        if whole:
+            self._make_objects()
             self._run_block(self.table.start, "", None)
-        else:
-            cut = Slice(self.table.block, self._used, self.resolve, self.table.memo, touched(settings))
-            self._run_block(self.table.start, "", cut.steps(self.table.start))
+            return self.refusals
+        begin = seeds(self.run, self.values, self.table.asked)
+        begin.touched.update(self._special())
+        if begin.touched:
+            self._make_objects()
+            self._run_block(self.table.start, "", self._steps(begin))
         return self.refusals
 
-    def _used(self, name: str) -> Uses:
-        found: Uses | None = self.table.memo.get(name)
+    def _steps(self, begin: Seeds) -> list[Step]:
+        """The rows to look at, the same for files that write the same keys and classes."""
+        memo, recipe = self.table.memo, self.run.settings.recipe
+        roots = [layer.root.value for layer in self.run.settings.layers]
+        sections = frozenset(name for root in roots if root.__class__ is dict for name in root if name.__class__ is str)
+        mark = (frozenset(begin.touched), frozenset(begin.odd), *begin.named, recipe and recipe.name, sections)
+        found: list[Step] | None = memo.get(mark)
         if found is None:
-            found = self.table.memo[name] = uses(self.table.block(name))
+            if len(memo) > _MOST:
+                memo.clear()
+            cut = Slice(self.table.block, self.table.uses, self.resolve, memo, begin.touched, begin.odd, self.values.read)
+            found = memo[mark] = cut.steps(self.table.start)
         return found
+
+    def _special(self) -> list[str]:
+        """The objects of complete files whose class checks something that no rule speaks of."""
+        if not self.run.settings.complete:
+            return []
+        return [path for path in ("model", "dataset") if self._is_special(self.class_path(path))]
+
+    def _is_special(self, cls: str | None) -> bool:
+        memo = self.table.memo
+        if (_SPECIAL, cls) not in memo:
+            blocks = [self.table.method(cls, name) for name in ("finalize", "__post_init__")] if cls is not None else []
+            memo[_SPECIAL, cls] = any(block is not None and cls is not None and self._unsaid(block) for block in blocks)
+        return bool(memo[_SPECIAL, cls])
+
+    def _unsaid(self, block: str) -> bool:
+        refusals = [row[5] for row in self.table.block(block).rows if row[0] == REFUSE]
+        return len(refusals) < _MANY and any(name not in slugs() for name in refusals)
+
+    def _make_objects(self) -> None:
+        """What the classes check as soon as an object is made: in complete files; an override that cannot be made is merged."""
+        settings = self.run.settings
+        if not settings.complete:
+            return
+        self._making = True
+        for layer in reversed(settings.layers):
+            sections = layer.root.value
+            for section, item in sections.items() if sections.__class__ is dict else ():
+                if section.__class__ is str:
+                    self._make(section, item)
+        self._making = False
+
+    def _make(self, path: str, item: Item) -> None:
+        children = item.value
+        if children.__class__ is not dict:
+            return
+        for name, child in children.items():
+            if name.__class__ is str:
+                self._make(f"{path}.{name}", child)
+        cls = self.class_path(path)
+        block = self.table.method(cls, "__post_init__") if cls is not None else None
+        if block is not None:
+            self._run_block(block, path.removesuffix(_NESTED), None)
+
+    def names(self) -> Iterator[tuple[str, str, int]]:
+        """Every check of this start-up in its order: what it is called, and the block and row it stands in."""
+        yield from self._names(self.table.start, "")
+
+    def _names(self, block: str, root: str) -> Iterator[tuple[str, str, int]]:
+        for index, row in enumerate(self.table.block(block).rows):
+            if row[0] == CALL:
+                target = self.resolve(root, row)
+                if target is not None:
+                    yield from self._names(*target)
+            else:
+                yield (row[5] if row[0] == REFUSE else ""), block, index
 
     def _run_block(self, name: str, root: str, steps: list[Step] | None) -> None:
         if self._depth > _DEEPEST:
@@ -214,6 +290,8 @@ class Start:
             self._registers[row[2]] = held
         elif kind == SET:
             self._set(self.path(row[2]), held)
+        elif kind == SET_BY:
+            self._set_by(row, held)
         elif kind == ADD:
             self._add(row[2], held)
         elif kind == CALL:
@@ -225,6 +303,15 @@ class Start:
             if now is OPEN or type(now) is not type(held) or now != held:
                 held = OPEN
         self.state[path] = held
+
+    def _set_by(self, row: list[Any], held: Any) -> None:
+        if isinstance(held, tuple) and isinstance(held[0], str):
+            owner = ".".join(part for part in (self._root, row[2]) if part)
+            self._set(f"{owner}.{held[0]}", held[1])
+            return
+        assert self._block is not None
+        for number in self._block.by_name:
+            self.state[self.path(number)] = OPEN
 
     def _add(self, register: int, held: Any) -> None:
         now = self._registers[register]
@@ -257,6 +344,8 @@ class Start:
             for nested in row[5]:
                 if nested[0] == SET:
                     self.state[self.path(nested[2])] = OPEN
+                elif nested[0] == SET_BY:
+                    self._set_by(nested, OPEN)
                 elif nested[0] in (LET, ADD):
                     self._registers[nested[2]] = OPEN
             return
@@ -267,7 +356,7 @@ class Start:
     def _refuse(self, row: list[Any], index: int, inner: tuple[int, ...], error: str) -> None:
         assert self._block is not None
         name = row[5] if row[0] == REFUSE and not error else self._block.places[row[4]]
-        self.refusals.append(Refusal(name, self._name, (*inner, index), self._root, error))
+        self.refusals.append(Refusal(name, self._name, (*inner, index), self._root, error, self._making))
 
 
 def refusals(run: Run) -> list[Refusal] | None:

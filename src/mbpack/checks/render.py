@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mbpack.facts.checks import ADD, CALL, EACH, LET, REFUSE, SET, Block, Checks
+from mbpack.facts.checks import ADD, CALL, EACH, LET, REFUSE, SET, SET_BY, Block, Checks
 
 _LONGEST = 90
 _INFIX = {"==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "//", "%", "**", "&", "|", "is", "is not", "in", "not in"}
@@ -229,6 +229,8 @@ def _rows(renderer: Renderer, rows: list[list[Any]], lines: list[str], indent: s
                 lines.append(f"{indent}${row[2]} = {renderer.text(row[3])}{when}")
         elif row[0] == SET:
             lines.append(f"{indent}{renderer.key(row[2])} := {renderer.text(row[3])}{when}")
+        elif row[0] == SET_BY:
+            lines.append(f"{indent}{row[2] or 'the object'}, by name := {renderer.text(row[3])}{when}")
         elif row[0] == ADD:
             lines.append(f"{indent}${row[2]} gets {renderer.text(row[3])}{when}")
         elif row[0] == CALL:

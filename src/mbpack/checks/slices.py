@@ -8,21 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from mbpack.config.document import Item
-from mbpack.config.settings import Settings
-from mbpack.facts.checks import ADD, CALL, EACH, LET, REFUSE, SET, USE, Block
-
-#: The part of a model that holds Megatron-Core's settings; they count as the model's own.
-NESTED = "transformer"
-
-
-class Uses(NamedTuple):
-    """What the rows of a block read and set, as bits: keys of the block first, then its registers, then what counts as touched."""
-
-    reads: list[int]
-    sets: list[int]
-    decides: list[bool]  # which can stop the start-up by themselves
-    always: int
+from mbpack.facts.checks import CALL, EACH, OWN, SET, SET_BY, Block, Uses
 
 
 class Places(NamedTuple):
@@ -40,60 +26,6 @@ class Step(NamedTuple):
     inner: Any  # the steps of a call, else None
 
 
-#: Words that work out an answer for every operand.
-_SAFE = frozenset("k r v not and or if == != is isa cls has get list tuple dict env gpus fails open sym member when".split()) | {
-    "is not"
-}
-
-
-def uses(block: Block) -> Uses:
-    """What the rows of a block read and set."""
-    first = len(block.keys)
-    always = 1 << (first + block.registers)
-    found = [_use(row, first, always) for row in block.rows]
-    return Uses([use[0] for use in found], [use[1] for use in found], [use[2] for use in found], always)
-
-
-def _use(row: list[Any], first: int, always: int) -> tuple[int, int, bool]:
-    reads, safe = _reads(row[3], first, always)
-    for guard, _ in row[1]:
-        reads |= _reads(guard, first, always)[0]
-    kind, sets = row[0], 0
-    if kind in (LET, ADD):
-        sets = 1 << (first + row[2])
-        reads |= sets if kind == ADD else 0
-    elif kind == SET:
-        sets = 1 << row[2]
-    elif kind == CALL:
-        reads |= always
-    elif kind == EACH:
-        for inner in row[5]:
-            more, too, _ = _use(inner, first, always)
-            reads, sets = reads | more, sets | too
-    return reads, sets, kind in (REFUSE, USE, EACH) or not safe
-
-
-def _reads(node: Any, first: int, always: int) -> tuple[int, bool]:
-    if node.__class__ is not list:
-        return 0, True
-    head = node[0]
-    if head == "k":
-        return 1 << node[1], True
-    if head == "r":
-        return 1 << (first + node[1]), True
-    reads, safe = (always if head == "gpus" else 0), head in _SAFE
-    parts: Iterable[Any] = node[1:]
-    if head in ("cls", "has", "get"):
-        reads = 1 << node[1]
-        parts = node[2:] if head == "get" else ()
-    elif head == "dict":
-        parts = [part for pair in node[1:] for part in pair]
-    for part in parts:
-        more, inner = _reads(part, first, always)
-        reads, safe = reads | more, safe and inner
-    return reads, safe
-
-
 class Slice:
     """The rows to look at for one set of touched keys."""
 
@@ -104,9 +36,13 @@ class Slice:
         resolve: Callable[[str, list[Any]], tuple[str, str] | None],
         memo: dict[Any, Any],
         touched: set[str],
+        odd: set[str],
+        read: Callable[[str], Any],
     ) -> None:
+        self.read = read
         self.block, self.used, self.resolve, self.memo = block, used, resolve, memo
         self.touched = set(touched)
+        self.odd = set(odd)
         self.needed: set[str] = set()
 
     def steps(self, start: str) -> list[Step]:
@@ -125,31 +61,55 @@ class Slice:
         rows, used = self.block(name).rows, self.used(name)
         paths, below, _ = self.places(name, root)
         mask = self._mask(below, self.touched) | used.always
+        odd = self._mask(below, self.odd)
+        dead = self._dead(used, paths)
         marked: set[int] = set()
         calls: dict[int, Any] = {}
         for index, reads in enumerate(used.reads):
-            if not reads & mask:
+            if not reads & mask or used.wanted[index] & dead:
                 continue
             row = rows[index]
             if row[0] == CALL:
                 target = self.resolve(root, row)
                 if target is not None:
-                    before = len(self.touched)
+                    before = len(self.touched) + len(self.odd)
                     calls[index] = (target, self._forward(*target))
-                    if len(self.touched) != before:
+                    if len(self.touched) + len(self.odd) != before:
                         mask |= self._mask(below, self.touched)
+                        odd |= self._mask(below, self.odd)
                 continue
-            if used.decides[index]:
+            strange = reads & odd
+            decides = used.decides[index]
+            if decides == OWN or (decides and strange):
                 marked.add(index)
-            mask |= used.sets[index]
-            if row[0] == SET:
-                self.touched.add(paths[row[2]])
-            elif row[0] == EACH:
-                self._touch(used.sets[index], paths)
+            sets = used.sets[index]
+            mask |= sets
+            if strange:
+                odd |= sets
+            if row[0] in (SET, EACH, SET_BY):
+                self._touch(sets, paths, self.touched)
+                if strange:
+                    self._touch(sets, paths, self.odd)
         return marked, calls
 
-    def _touch(self, sets: int, paths: list[str]) -> None:
-        self.touched.update(path for number, path in enumerate(paths) if sets >> number & 1)
+    def _dead(self, used: Uses, paths: list[str]) -> int:
+        """The registers that say that a section is there, of sections that are null and that nobody touched."""
+        dead = 0
+        for bit, key in used.there:
+            path = paths[key]
+            if "." not in path and path not in self.touched and self.read(path) is None:
+                dead |= bit
+        return dead
+
+    @staticmethod
+    def _touch(sets: int, paths: list[str], found: set[str]) -> None:
+        while sets:
+            bit = sets & -sets
+            sets ^= bit
+            number = bit.bit_length() - 1
+            if number >= len(paths):
+                return
+            found.add(paths[number])
 
     @staticmethod
     def _mask(index: dict[str, int], paths: Iterable[str]) -> int:
@@ -162,6 +122,7 @@ class Slice:
         used = self.used(name)
         paths, _, exact = self.places(name, root)
         keys = (1 << len(paths)) - 1
+        dead = self._dead(used, paths)
         mask = self._mask(exact, self.needed)
         steps: list[Step] = []
         index = len(used.sets)
@@ -174,7 +135,7 @@ class Slice:
                 if inner:
                     steps.append(Step(index, (target, inner)))
                     mask |= used.reads[index] | self._mask(exact, self.needed)
-            elif sets & mask or index in marked:
+            elif (sets & mask or index in marked) and not used.wanted[index] & dead:
                 steps.append(Step(index, None))
                 mask |= used.reads[index]
         self._need(mask & keys, paths)
@@ -188,34 +149,6 @@ class Slice:
             path = paths[bit.bit_length() - 1]
             self.needed.add(path)
             self.needed.add(path.rpartition(".")[0])  # what takes the place of an object takes that of its fields
-
-
-#: Sections that every configuration has.
-_ALWAYS = frozenset(
-    "model dataset train optimizer scheduler ddp checkpoint logger tokenizer rng dist validation env_vars".split()
-)
-
-
-def touched(settings: Settings) -> set[str]:
-    """The keys that the layers write, as the release spells them; an object's own where it may be another one."""
-    found: set[str] = set()
-
-    def collect(item: Item, path: str) -> None:
-        children = item.value
-        if children.__class__ is not dict:
-            found.add(path)
-            return
-        if "_target_" in children or (path and path not in _ALWAYS):
-            found.add(path)
-        for name, child in children.items():
-            if name == NESTED and path == "model":
-                collect(child, path)
-            elif name.__class__ is str:
-                collect(child, f"{path}.{name}" if path else name)
-
-    for layer in settings.layers:
-        collect(layer.root, "")
-    return found
 
 
 def _places(block: Block, root: str) -> Places:

@@ -95,7 +95,7 @@ class Values:
         if section == PRECISION and name:
             named = self.read(PRECISION)
             if isinstance(named, str):
-                return self._default_value((self.run.settings.schema.mixed_precision(named) or {}).get(name, OPEN))
+                return self.default((self.run.settings.schema.mixed_precision(named) or {}).get(name, OPEN))
         key = canonical(self.run.release, path)
         try:
             setting = self.run.settings.find(key)
@@ -175,6 +175,9 @@ class Values:
             return self._described(path) if value.item is None else self._mapping(path, value)
         if path and self._class(path) is not None:
             return Held(path)
+        member = self._named_member(target) if not value.call else None
+        if member is not None:
+            return member
         if not value.call or target.startswith("torch."):
             return Symbol(_TORCH.get(target, target)) if not value.args else OPEN
         enum = self.run.settings.schema.enums.get(value.name)
@@ -183,6 +186,15 @@ class Values:
                 if number == value.args[0]:
                     return Member(value.name, name, number)
         return OPEN
+
+    def _named_member(self, target: str) -> Any:
+        """The member of an enumeration that a path ends in; OPEN for an attribute of another class."""
+        holder, _, name = target.rpartition(".")
+        cls = holder.rpartition(".")[2]
+        if not cls[:1].isupper():
+            return None
+        members = self.run.settings.schema.enums.get(cls, {})
+        return Member(cls, name, members[name]) if name in members else OPEN
 
     def _mapping(self, path: str, value: Object) -> Any:
         """A mapping without a class: what the layers and the recipe put into it."""
@@ -199,11 +211,11 @@ class Values:
         field = (self.run.settings.schema.fields(cls) or {}).get(name) if cls is not None else None
         if field is None or self.run.settings.written(canonical(self.run.release, owner)) is not None:
             return OPEN
-        return self._default_value(field.default)
+        return self.default(field.default)
 
     @staticmethod
-    def _default_value(held: Any) -> Any:
-        """A plain value out of the facts."""
+    def default(held: Any) -> Any:
+        """A plain value out of the facts; OPEN for others."""
         if isinstance(held, str):
             return Symbol(_TORCH.get(held, held)) if held.startswith("torch.") else held
         return held if isinstance(held, (bool, int, float)) or held is None else OPEN

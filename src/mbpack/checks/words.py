@@ -199,32 +199,37 @@ def _small(work: Callable[[Any, Any], Any], one: Any, two: Any) -> Any:
     return work(one, two)
 
 
-def _items(reader: Reader, node: list[Any]) -> list[Any]:
+def _items(reader: Reader, node: list[Any]) -> tuple[list[Any], bool]:
+    """The entries of a collection, and whether it is known which are there, or that some certainly is."""
     found: list[Any] = []
+    maybe = there = False
     for part in node[1:]:
         if part.__class__ is list and part[0] == "when":
             known = truth(value(reader, part[1]))
             if known is OPEN:
                 found.append(OPEN)
-            elif known:
-                found.append(value(reader, part[2]))
-        else:
-            found.append(value(reader, part))
-    return found
+                maybe = True
+                continue
+            if not known:
+                continue
+            part = part[2]
+        found.append(value(reader, part))
+        there = True
+    return found, there or not maybe
 
 
 def _list(reader: Reader, node: list[Any]) -> Any:
-    held = _items(reader, node)
-    uncertain = any(part.__class__ is list and part[0] == "when" for part in node[1:]) and has_open(held)
-    return OPEN if uncertain and all(item is OPEN for item in held) else held
+    held, known = _items(reader, node)
+    return held if known else OPEN
 
 
 def _tuple(reader: Reader, node: list[Any]) -> Any:
-    return tuple(_items(reader, node))
+    held, known = _items(reader, node)
+    return tuple(held) if known else OPEN
 
 
 def _set(reader: Reader, node: list[Any]) -> Any:
-    held = _items(reader, node)
+    held, _ = _items(reader, node)
     return OPEN if has_open(held) else set(held)
 
 

@@ -11,12 +11,14 @@ from mbpack.config.context import ContextError
 from mbpack.config.run import Run
 from mbpack.config.settings import Origin, Unknown, WrongKind
 from mbpack.engine.derived import derived_values
+from mbpack.engine.first import first_of
 from mbpack.engine.result import Candidates, NotChecked, Result
 from mbpack.engine.suppress import apply_ignores
 from mbpack.facts.order import position
 from mbpack.rules.base import Finding, Rule
 from mbpack.rules.internal import INTERNAL
 from mbpack.rules.registry import rules_for
+from mbpack.rules.training.refused import FOUND
 
 if TYPE_CHECKING:
     from mbpack.engine.over_recipes import Overall
@@ -86,7 +88,7 @@ def check(run: Run, result: Result, selection: Selection | None = None, problems
     result.findings, result.suppressed = apply_ignores(run, kept)
     refusals = [finding for finding in result.findings if _refuses(finding)]
     hidden = sum(_refuses(finding) for finding in findings) - len(refusals)
-    result.first = min(refusals, key=_fires(run), default=None)
+    result.first = first_of(run, refusals, _fires(run))
     result.verdict = "unknown" if hidden and not refusals else _verdict(refusals, not_checked)
     if over is not None:
         result.verdict, result.candidates = _verdict_over(over, result.first, bool(hidden))
@@ -128,6 +130,7 @@ def _verdict_over(over: Overall, first: Finding | None, hidden: bool) -> tuple[s
 def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked]]:
     findings: list[Finding] = []
     not_checked: list[NotChecked] = []
+    run.memo[FOUND] = findings
     for rule in asked(run):
         try:
             for finding in rule.check(run):
@@ -174,6 +177,8 @@ def _fires(run: Run) -> Callable[[Finding], tuple[int, int, int]]:
             offset = finding.offset if finding.offset is not None else item.span.start if item is not None else 0
             offset += _AFTER_FILES if finding.setting.origin is Origin.OVERRIDE else 0
             offset = -1 if finding.rule.slug == "cfg/dup-key" else offset  # the parser sees the whole file before anybody else
+        else:
+            offset = finding.offset or 0  # behind the station it names
         return place, offset, _SEVERITIES[finding.outcome.severity]
 
     return key

@@ -162,8 +162,11 @@ class Builtins(Collections):
     def stored(self, held: Any, name: Any, value: Any) -> Any:
         """Set a field."""
         node = self.node(name)
-        if not isinstance(held, Obj) or not is_const(node):
-            raise Beyond("a field by some name is set")
+        if not isinstance(held, Obj):
+            raise Beyond("a field of something is set")
+        if not is_const(node):
+            self.record.emit("setby", held.path, ("tuple", node, self.node(value)), self.place)
+            return NULL
         self.write(held, node[1], value, plain=True)
         return NULL
 
@@ -175,6 +178,8 @@ class Builtins(Collections):
         if setter is not None and "transformer" not in (held.cls.fields if held.cls is not None else ()):
             self.call_function(setter, [held, const(name), value], {})
             return
+        if isinstance(value, Obj) and value.local:
+            self.record.aliases[held.child(name)] = value
         self.record.overwritten.add(held.child(name))
         self.record.emit("set", held.child(name), self.node(value), self.place)
 

@@ -98,6 +98,8 @@ class Expressions:
             return ("sym", _SAME.get(path, path))
         if isinstance(value, Closure):
             return ("sym", value.function.path)
+        if isinstance(value, Attribute) and value.name in ("name", "value"):
+            return ("fn", f"attribute:{value.name}", self.node(value.value), opened("an attribute"))
         if isinstance(value, Attribute):
             return ("do", "." + value.name, self.node(value.value))
         if isinstance(value, Builtin):
@@ -203,8 +205,10 @@ class Expressions:
 
     def _field(self, held: Obj, name: str) -> Any:
         if held.path in self.record.overwritten and not held.local and held.cls is None:
-            return opened(f"a field of what {held.path} became")
+            return Attribute(self.node(held), name)
         cls = held.cls
+        if held.child(name) in self.record.aliases:
+            return self.record.aliases[held.child(name)]
         if name == NESTED and (held.path.rpartition(".")[2] == "model" or (cls is not None and NESTED in cls.fields)):
             return Obj(held.child(name), None, None, True)
         if held.path.rpartition(".")[2] == NESTED and name in STEPS:

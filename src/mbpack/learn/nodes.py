@@ -56,6 +56,10 @@ def const(value: Any) -> Node:
     return ("c", value)
 
 
+#: Why a text with values in it is not known: it is for people.
+PUT_TOGETHER = "a text put together"
+
+
 def is_const(node: Node) -> bool:
     """Whether the value is known already."""
     return bool(node[0] == "c")

@@ -114,6 +114,7 @@ class Recorder:
 
     let     a register holds the value of an expression from here on
     set     a key holds the value of an expression from here on
+    setby   a field whose name is worked out is set
     refuse  the start-up stops here where the condition holds
     call    another block runs on the object at a path
     each    rows for every element of a list
@@ -130,6 +131,8 @@ class Recorder:
         self.pure = 0
         self.overwritten: set[str] = set()
         self.locals = 0
+        #: Objects made on the way, by the key that holds them.
+        self.aliases: dict[str, Obj] = {}
 
     def guards(
         self, since: int = 0, until: int | None = None, scopes: list[Scope] | None = None
@@ -168,7 +171,8 @@ class Recorder:
             return node
         self.registers += 1
         name = ("r", self.registers)
-        self.emit("let", name, node, guards=guards)
+        place = next((scope.place for scope in reversed(self.scopes) if scope.kind == "function"), "")
+        self.emit("let", name, node, place, guards)
         return name
 
     def variable(self) -> Node:

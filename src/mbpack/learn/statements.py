@@ -100,6 +100,9 @@ class Execution(Calls):
 
     def _grow(self, call: ast.Call, func: ast.Attribute) -> bool:
         """A list or set that gets another entry."""
+        if func.attr == "extend" and len(call.args) == 1 and isinstance(func.value, ast.Name):
+            self._assign_name(func.value.id, binary("+", self.plain(func.value), ("fn", "list", self.plain(call.args[0]))))
+            return True
         if func.attr not in ("append", "add") or len(call.args) != 1:
             raise Beyond(f"a call of .{func.attr}")
         holder = func.value
@@ -304,7 +307,7 @@ class Execution(Calls):
                 turn = Scope("turn", len(self.record.stack))
                 self.record.scopes.append(turn)
                 try:
-                    self.assign(s.target, item)
+                    self.bind(s.target, item)
                     ended = self.run(s.body)
                 finally:
                     self.record.scopes.remove(turn)

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mbpack.learn.classes import Classes
-from mbpack.learn.nodes import Node, parts_of
+from mbpack.learn.nodes import PUT_TOGETHER, Node, opened, parts_of
 from mbpack.learn.record import Obj, Row
 from mbpack.learn.sources import Class, Function, Sources
 from mbpack.learn.statements import Execution
+from mbpack.learn.uses import uses
 
 CONTAINER = "megatron.bridge.training.config.ConfigContainer"
 START = "megatron.bridge.training.config.runtime_config_update"
@@ -29,13 +30,20 @@ PACKAGES = (
     "megatron.core.datasets",
 )
 _STORED = ("keys", "registers", "places", "rows")
-_KINDS = ("let", "set", "refuse", "call", "each", "add", "use")
+_KINDS = ("let", "set", "refuse", "call", "each", "add", "use", "setby")
 
 
 def stored(table: Table) -> bytes:
     """The compact form of a table."""
-    blocks = {name: msgspec.Raw(msgspec.msgpack.encode({k: block[k] for k in _STORED})) for name, block in table.blocks.items()}
-    return msgspec.msgpack.encode({"start": table.start, "methods": table.methods, "blocks": blocks})
+    blocks = {name: msgspec.Raw(stored_block(block)) for name, block in table.blocks.items()}
+    asked = sorted({key.rpartition(".")[2] for block in table.blocks.values() for key in block["keys"] if key[:1] != "$"})
+    return msgspec.msgpack.encode({"start": table.start, "methods": table.methods, "blocks": blocks, "asked": asked})
+
+
+def stored_block(block: dict[str, Any]) -> bytes:
+    """The compact form of a block."""
+    kept = {name: block[name] for name in _STORED}
+    return msgspec.msgpack.encode({**kept, **uses(block["keys"], block["registers"], block["rows"])})
 
 
 class Table(NamedTuple):
@@ -146,6 +154,8 @@ class Encoder:
 
 def _unworded(node: Node) -> Node:
     """An entry of a collection; words for people are none of our facts, only that an entry is there."""
+    if node == opened(PUT_TOGETHER):
+        return ("c", True)
     is_message = node[0] == "c" and isinstance(node[1], str) and (" " in node[1] or "=" in node[1])
     return ("c", True) if is_message else node
 

@@ -1,0 +1,160 @@
+"""What a configuration writes that its start-up may stumble over: where looking at the tables begins.
+
+Most files write the same few sizes, and for everything that a start-up asks of those there are rules with words. The tables are
+looked at from the other keys on, and from every value of an unusual kind.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, NamedTuple
+
+from mbpack.checks.values import OPEN, Values
+from mbpack.config.document import MISSING, Interpolation, Item
+from mbpack.config.run import Run
+from mbpack.facts.schema import Field
+
+#: The part of a model that holds Megatron-Core's settings; they count as the model's own.
+NESTED = "transformer"
+#: Sections that every configuration has.
+_ALWAYS = frozenset(
+    "model dataset train optimizer scheduler ddp checkpoint logger tokenizer rng dist validation env_vars".split()
+)
+#: Keys whose every check has a rule of its own.
+_SPOKEN_FOR = frozenset(
+    """
+    model.seq_length model.tensor_model_parallel_size model.pipeline_model_parallel_size model.context_parallel_size
+    model.expert_model_parallel_size model.sequence_parallel model.num_layers model.hidden_size model.num_attention_heads
+    model.num_query_groups model.pipeline_dtype model.params_dtype model.bf16 model.apply_rope_fusion
+    model.gradient_accumulation_fusion model.calculate_per_token_loss model.cp_comm_type model.recompute_granularity
+    model.recompute_method model.recompute_num_layers model.cuda_graph_impl model.use_te_rng_tracker model.add_bias_linear
+    model.num_moe_experts model.moe_router_topk model.moe_ffn_hidden_size model.moe_token_dispatcher_type model.gated_linear_unit
+    model.vocab_size model.deterministic_mode model.cross_entropy_loss_fusion
+    dataset.seq_length dataset.dataset_root dataset.num_workers dataset.hf_processor_path dataset.path dataset.random_seed
+    dataset.reset_position_ids dataset.reset_attention_mask dataset.eod_mask_loss dataset.micro_batch_size dataset.data_path
+    dataset.enable_in_batch_packing dataset.pack_sequences_in_batch dataset.enable_offline_packing dataset.do_validation
+    dataset.do_test dataset.pad_to_max_length
+    train.global_batch_size train.micro_batch_size train.train_iters train.eval_iters train.eval_interval
+    optimizer.lr optimizer.use_distributed_optimizer scheduler.lr_warmup_iters scheduler.lr_decay_style scheduler.lr_decay_iters
+    ddp.average_in_collective ddp.use_distributed_optimizer ddp.overlap_grad_reduce ddp.use_megatron_fsdp
+    ddp.data_parallel_sharding_strategy dist.use_megatron_fsdp validation.eval_iters validation.eval_interval
+    validation.eval_global_batch_size validation.eval_micro_batch_size checkpoint.save checkpoint.save_interval
+    checkpoint.ckpt_format checkpoint.pretrained_checkpoint logger.log_interval rng.te_rng_tracker
+    rerun_state_machine.check_for_nan_in_loss mixed_precision peft peft.dim model.virtual_pipeline_model_parallel_size
+    model.hidden_dropout model.attention_dropout comm_overlap.tp_comm_overlap model.hierarchical_context_parallel_sizes
+    model.hybrid_override_pattern model.hybrid_layer_pattern train.train_samples
+    """.split()
+)
+#: Those of them that complete files always give and files on recipes hardly ever: the shape of the model.
+_SHAPE = frozenset(
+    """
+    model.num_layers model.hidden_size model.num_attention_heads model.num_query_groups model.add_bias_linear
+    model.num_moe_experts model.moe_router_topk model.moe_ffn_hidden_size model.moe_token_dispatcher_type
+    model.gated_linear_unit model.cp_comm_type model.recompute_granularity model.recompute_method model.recompute_num_layers
+    model.virtual_pipeline_model_parallel_size model.cuda_graph_impl model.apply_rope_fusion model.deterministic_mode
+    """.split()
+)
+_SPOKEN_BELOW = ("dataset.offline_packing_specs", "dataset.packed_sequence_specs", "dataset.dataset_kwargs", "peft", "env_vars")
+
+
+class Seeds(NamedTuple):
+    """The keys that looking begins at, and those of them that hold a value of an unusual kind."""
+
+    touched: set[str]
+    odd: set[str]
+    #: The last names of all keys that the tables read.
+    asked: frozenset[str]
+    #: What else decides which blocks run: the classes that are named and the sections that are null.
+    named: list[str]
+
+
+def seeds(run: Run, values: Values, asked: frozenset[str]) -> Seeds:
+    """Where looking at the tables begins for a run; nothing where rules say all there is to say."""
+    found = Seeds(set(), set(), asked, [])
+    for layer in run.settings.layers:
+        _collect(run, values, layer.root, "", found)
+    return found
+
+
+def _collect(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None:
+    children = item.value
+    if children.__class__ is not dict:
+        if path not in found.touched and path != "_target_":
+            _leaf(run, values, item, path, found)
+        return
+    if path and path not in _ALWAYS and not path.startswith(_SPOKEN_BELOW) and not run.settings.complete:
+        found.touched.add(path)
+    for name, child in children.items():
+        if name.__class__ is not str:
+            continue
+        if name == NESTED and path == "model":
+            _collect(run, values, child, path, found)
+        else:
+            _collect(run, values, child, f"{path}.{name}" if path else name, found)
+
+
+def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None:
+    complete = run.settings.complete
+    held, spoken = item.value, path in _SPOKEN_FOR and (complete or path not in _SHAPE)
+    if spoken and (held is True or held is False or (held.__class__ is int and held > 0)):
+        return
+    owner, _, name = path.rpartition(".")
+    if name == "_target_" or (held is None and not owner):
+        found.named.append(f"{path} {held}")
+    if name not in found.asked or held is MISSING:
+        return
+    field = _field(run, values, owner, name)
+    if field is not None:
+        default = field.default
+        if held.__class__ is default.__class__ and held == default and (complete or held is not None):
+            return
+        if (held is None and not complete) or _is_odd(values, path, item, field):
+            found.touched.add(path)
+            found.odd.add(path)
+            return
+        if held.__class__ is str and held.startswith("torch.") and values.read(path) == values.default(default):
+            return
+    if not spoken and not path.startswith(_SPOKEN_BELOW) and (field is not None or values.class_of(owner) is None):
+        found.touched.add(path)
+
+
+def _field(run: Run, values: Values, owner: str, name: str) -> Field | None:
+    schema = run.settings.schema
+    cls = values.class_of(owner)
+    if cls is None:
+        return schema.sections.get(name) if not owner else None
+    found = (schema.fields(cls) or {}).get(name)
+    inner = schema.transformer_class(cls)
+    return found if found is not None or inner is None else (schema.fields(inner) or {}).get(name)
+
+
+_KINDS: dict[type, tuple[str, ...]] = {
+    bool: ("bool",),
+    int: ("int", "float"),
+    float: ("float",),
+    str: ("str",),
+    list: ("list", "tuple"),
+    dict: ("dict",),
+    type(None): ("null",),
+}
+_SIMPLE = frozenset(kind for kinds in _KINDS.values() for kind in kinds)
+#: Sizes that may be zero.
+_MAY_BE_ZERO = ("num_workers", "eval_iters", "lr_warmup_iters", "lr_warmup_samples")
+
+
+def _is_odd(values: Values, path: str, item: Item, field: Field) -> bool:
+    """Whether a value is of another kind than its field, or no size although the field is one."""
+    held: Any = item.value
+    if isinstance(held, Interpolation):
+        held = values.read(path)
+        if held is OPEN:
+            return False
+    if held.__class__ not in _KINDS:
+        return False
+    default = field.default
+    if held.__class__ is int and held <= 0 and (default is None or (default.__class__ is int and default > 0)):
+        return not path.endswith(_MAY_BE_ZERO)
+    if held.__class__ is float and not isfinite(held):
+        return True
+    kinds = [kind.strip().partition("[")[0] for kind in field.type.split("|")]
+    return _SIMPLE.issuperset(kinds) and not any(kind in _KINDS[held.__class__] for kind in kinds)
