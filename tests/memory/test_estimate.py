@@ -171,6 +171,13 @@ def test_a_gated_delta_net_keeps_what_a_recorded_run_took_more() -> None:
     assert (more[1] - more[0]) / (112.507e9 - 37.664e9) == pytest.approx(1, abs=0.01)
 
 
+def test_an_encoder_raises_the_high_end_alone() -> None:
+    plain = judge(Setup(_shape("Qwen/Qwen3-8B"), gpus=8, tp=2), GPUS["h100-80gb"])
+    vision = judge(Setup(_shape("Qwen/Qwen3-VL-8B-Instruct"), gpus=8, tp=2), GPUS["h100-80gb"])
+    assert (vision.low, vision.likely) == (plain.low, plain.likely)
+    assert vision.high - plain.high == pytest.approx(576e6 * (2 + 4 + 12 / 4))
+
+
 def test_adam_makes_its_moments_at_the_first_step() -> None:
     found = judge(Setup(_shape("Qwen/Qwen3-8B"), gpus=4, tp=4), GPUS["h100-80gb"])
     assert found.allocated - found.first_step == pytest.approx(8 * 8190735360 / 4, rel=0.01)

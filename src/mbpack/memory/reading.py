@@ -393,6 +393,8 @@ def _unsure(reader: _Reader, setup: Setup) -> list[str]:
         found.append("Megatron-FSDP is not modelled: counted like the distributed optimizer")
     if shape.linear_attention_freq or "G" in shape.hybrid_layer_pattern:
         found.append("the gated delta net's rows were compared with one recorded model alone")
+    if shape.encoder is not None:
+        found.append("the encoder is not modelled: its states count in the high end alone")
     if reader.assumed:
         found.append("values that nobody gave are assumed")
     return found

@@ -133,7 +133,19 @@ def _upper_extra(setup: Setup, peak: float) -> float:
         extra += 0.1 * peak
     if setup.fsdp:
         extra += 0.1 * peak
+    if setup.shape.encoder is not None:
+        extra += _encoder(setup)
     return extra
+
+
+#: Parameters of an encoder whose number is not on record.
+_USUAL_ENCODER = 600_000_000
+
+
+def _encoder(setup: Setup) -> float:
+    """States of an encoder beside the text model, which tensor and pipeline parallelism may leave whole."""
+    each = 2.0 if setup.lora is not None else 2 + setup.grad_bytes + 12 / setup.dense_shards
+    return (setup.shape.encoder or _USUAL_ENCODER) * each
 
 
 def _verdict(low: float, likely: float, high: float, gpu: Gpu | None) -> Verdict:
