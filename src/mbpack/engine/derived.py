@@ -29,9 +29,10 @@ def derived_values(run: Run) -> dict[str, Derived]:
 def _data_parallel(run: Run) -> Derived:
     tp, pp, cp = map(run.given_size, COPY)
     size = tp * pp * cp
-    if size < 0 and run.gpus % size == 0:  # what upstream computes; a rule says that it cannot be
-        return Derived(int(run.gpus // size), f"{run.gpus} / (TP {tp} x PP {pp} x CP {cp})")
-    return formulas.data_parallel_size(run.gpus, tp, pp, cp) if run.dp else Derived(0, "")
+    gpus = run.copy_gpus
+    if size < 0 and gpus % size == 0:  # what upstream computes; a rule says that it cannot be
+        return Derived(int(gpus // size), f"{gpus} / (TP {tp} x PP {pp} x CP {cp})")
+    return formulas.data_parallel_size(gpus, tp, pp, cp) if run.dp else Derived(0, "")
 
 
 def _pad_seq_to_mult(run: Run) -> Derived:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import isfinite
 
 from mbpack.config.document import Interpolation
 from mbpack.config.run import Run
@@ -14,6 +15,11 @@ from mbpack.rules.base import CRASH_DATA, REJECTED, REJECTED_LOAD, Edit, Finding
 from mbpack.rules.files import null_numbers
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?([eE][-+]?\d+)?|\.\d+)$")
+#: What the start-up divides, or divides by, and wants no remainder of.
+DIVIDED = frozenset(
+    "tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size virtual_pipeline_model_parallel_size "
+    "global_batch_size eval_global_batch_size num_query_groups moe_router_group_topk moe_router_num_groups".split()
+)
 #: The deviation of the initial weights is divided by the root of twice this number.
 LAYERS = ("model.num_layers", "model.transformer.num_layers")
 #: Classes of written values that are no numbers, and the types of fields that take them; interpolations are resolved first.
@@ -52,6 +58,24 @@ class QuotedNumber(RejectingRule):
     late = True
 
     def check(self, run: Run) -> Iterator[Finding]:
+        yield from self._texts(run)
+        for written in written_values(run):
+            value = written.item.value
+            if value.__class__ is float and not isfinite(value) and written.path.rpartition(".")[2] in DIVIDED:
+                stations = [station for setting, station in run.stopped if station and setting.item is written.item]
+                if stations:
+                    yield self.finding(
+                        run,
+                        REJECTED,
+                        written.path,
+                        f"{written.path} is {value}: nothing divides by it without a remainder",
+                        why="The start-up asks for a division without one.",
+                        setting=written.setting,
+                        fix=Fix("a whole number"),
+                        station=min(stations, key=lambda name: position(run.release, name)),
+                    )
+
+    def _texts(self, run: Run) -> Iterator[Finding]:
         for written in written_values(run):
             if written.item.value.__class__ not in _NO_NUMBERS:
                 continue

@@ -78,7 +78,7 @@ class TargetFamily(RejectingRule):
             yield from self._say(run, name, setting, f"{target} with arguments and no object of it, because of `_partial_`", "")
             return
         if call is not None and not call.value:
-            if run.complete and name not in VALUES:
+            if run.settings.base_known and name not in VALUES:
                 yield from self._say(run, name, setting, f"{target} itself and no object of it, because of `_call_: false`", "")
             return
         what = self._other_kind(run, name, target)

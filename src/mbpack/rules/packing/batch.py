@@ -356,6 +356,8 @@ class MbsPositive(RejectingRule):
     def stops_at(self, run: Run) -> str:
         if run.release >= R06 and run.dataset is DatasetKind.ENERGON and isinstance(run.maybe(LOADER_MBS), str):
             return "batch/mbs-positive@energon"
+        if isinstance(run.maybe(EVAL_MBS), (int, float)):
+            return ""  # the evaluation has a size of its own, and nobody asks for the training's
         return self.slug if run.release >= R05 else ""
 
     def check(self, run: Run) -> Iterator[Finding]:
