@@ -84,7 +84,7 @@ def test_a_declined_format_stays_declined_whatever_the_flags_say(folder: Path, m
 
 def test_the_hooks_skip_foreign_files() -> None:
     text = (CORPUS.parent.parent.parent / ".pre-commit-hooks.yaml").read_text()
-    assert text.count("entry: mbpack doctor") == text.count("--skip-foreign") == text.count("require_serial: true") == 2
+    assert text.count("entry: mbpack doctor") == text.count("--skip-foreign") == text.count("require_serial: true") == 3
 
 
 def test_only_a_file_that_shows_what_it_is_gets_fixes(folder: Path, mbpack: Call) -> None:

@@ -119,7 +119,7 @@ def test_a_file_that_is_merged_in_is_a_layer(doctor: Call, folder: Path) -> None
     ("source", "words"),
     [
         ("print(1)\n", "does not import megatron.bridge"),
-        ("def f(:\n", "train.py:1:"),
+        ("import megatron.bridge\ndef f(:\n", "train.py:2:"),
         (
             "from megatron.bridge.training.finetune import finetune\nfinetune(load(), None)\n",
             "cannot be read without running it"[:12],
@@ -249,3 +249,14 @@ def test_jobs_of_nemo_run_that_start_a_program(doctor: Call, folder: Path) -> No
     (entry,) = doctor("launch.py").data["files"]
     assert entry["context"]["gpus"] == 16
     assert "BAT101" in [finding["code"] for finding in entry["findings"]]
+
+
+def test_other_programs_and_scripts_are_passed_over_on_demand(mbpack: Call, folder: Path) -> None:
+    (folder / "old.py").write_text("print 'python 2'\n")
+    (folder / "other.py").write_text("import torch\n")
+    (folder / "build.sh").write_text("make all\n")
+    (folder / "train.py").write_text(TRAIN)
+    answer = mbpack("doctor", "--skip-foreign", "old.py", "other.py", "build.sh")
+    assert (answer.code, answer.out.strip(), answer.err) == (0, "", "")
+    assert mbpack("doctor", "--skip-foreign", "old.py", "build.sh", "train.py").code == 1
+    assert mbpack("doctor", "old.py").code == 2

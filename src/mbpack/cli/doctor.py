@@ -70,7 +70,7 @@ def doctor(
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change; exit 1 when something would.")] = False,
     backup: Annotated[bool, typer.Option("--backup", help="Keep the original beside a fixed file.")] = False,
 ) -> int:
-    """Check override files, saved run_config.yaml files, checkpoint directories, launch scripts, or a recipe alone."""
+    """Check override files, saved run_config.yaml files, checkpoint directories, launch scripts, Python programs, or a recipe alone."""
     try:
         flags = _flags(bridge, recipe, gpus, launcher, step, nodes, gpu)
         project, table = project_settings()

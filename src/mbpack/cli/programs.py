@@ -27,6 +27,8 @@ def of_program(path: str, request: Request, read_yaml: Read) -> Iterator[Request
         InputError: it cannot be read, or makes no configuration of Megatron-Bridge.
     """
     program = read(path)
+    if "megatron" not in program.text and "nemo_run" not in program.text:
+        raise NothingHere(_nothing(path, program.text, {}))
     try:
         made, notes = read_program(program.text, path, request.flags.bridge, _loader(path, read_yaml))
     except PythonError as error:
