@@ -32,10 +32,7 @@ BROKEN = (
 #: The same, right.
 RIGHT = BROKEN.replace("micro_batch_size: 2", "micro_batch_size: 1").replace("pad_seq_to_mult: 2", "pad_seq_to_mult: 8")
 #: Right, but wasteful: a padding multiple that nothing needs.
-WASTEFUL = (
-    "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script\n"
-    "dataset: {offline_packing_specs: {pad_seq_to_mult: 64}}\n"
-)
+WASTEFUL = "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script\nmodel: {attention_backend: fused}\n"
 
 
 class Answer(NamedTuple):

@@ -187,6 +187,7 @@ def test_flag_beats_directive_beats_project_beats_file(doctor: Call, folder: Pat
         "bridge": "0.5",
         "recipe": "llama3_8b_sft_config",
         "gpus": 32,
+        "gpu": None,
         "launcher": "script",
         "sources": {"bridge": "pyproject", "recipe": "pyproject", "gpus": "flag", "launcher": "directive"},
     }

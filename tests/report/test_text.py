@@ -16,6 +16,7 @@ from mbpack.report import columns
 from mbpack.report.style import Style, style_for
 from mbpack.report.text import render, summary
 from tests.cli.conftest import BROKEN, RIGHT
+from tests.conftest import doctor, slugs
 
 HEAD = "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script\n"
 
@@ -250,3 +251,10 @@ def test_layers_name_their_files(tmp_path: Path) -> None:
     report = render(examine(documents, path="base.yaml + top.yaml"), Style(width=120))
     assert "     1 | model: {context_parallel_size: 4}   (in top.yaml)" in report
     assert "       | in base.yaml" in report
+
+
+def test_notes_of_every_run_are_told_only_when_asked_for() -> None:
+    result = doctor("train: {global_batch_size: 8}", bridge="0.5", recipe="llama3_8b_sft_config", gpus=8, launcher="script")
+    assert "flops/inbatch" in slugs(result)
+    assert "FLP101" not in render(result, Style())
+    assert "FLP101" in render(result, Style(), verbose=True)

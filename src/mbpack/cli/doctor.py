@@ -46,6 +46,9 @@ def doctor(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     output_format: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "text",
     output: Annotated[str | None, typer.Option(help="Write the report to a file.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also the notes that are the same on nearly every run of a release.")
+    ] = False,
     statistics: Annotated[bool, typer.Option("--statistics", help="Count findings per rule.")] = False,
     baseline: Annotated[str | None, typer.Option(help="Report only what this baseline file does not hold.")] = None,
     write_baseline: Annotated[str | None, typer.Option(help="Write today's findings to a baseline file.")] = None,
@@ -105,6 +108,7 @@ def doctor(
         from mbpack.report.style import Style, style_for
 
         options = Options(
+            verbose=verbose,
             flags=flags,
             project=project,
             selection=selection,

@@ -50,6 +50,7 @@ def _file() -> dict[str, Any]:
                 bridge=_TEXT,
                 recipe=_maybe(_TEXT),
                 gpus=_maybe(_NUMBER),
+                gpu=_maybe(_TEXT),
                 launcher={"enum": ["run_recipe", "script", None]},
                 sources={"type": "object", "additionalProperties": _TEXT},
             )

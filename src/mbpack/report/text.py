@@ -57,9 +57,12 @@ _OTHER_NEEDS = {
 _TESTS = 1
 
 
-def render(result: Result, style: Style, one_of_many: bool = False) -> str:
-    """One configuration's report; among others without what would be said again and again."""
-    return "\n".join(_lines(result, style, one_of_many))
+def render(result: Result, style: Style, one_of_many: bool = False, verbose: bool = False) -> str:
+    """One configuration's report; among others without what would be said again and again.
+
+    ``verbose``: with the notes that are the same on nearly every run of a release.
+    """
+    return "\n".join(_lines(result, style, one_of_many, verbose))
 
 
 def summary(results: Sequence[tuple[int, int]], style: Style) -> str:
@@ -77,9 +80,11 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _lines(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
+def _lines(result: Result, style: Style, one_of_many: bool, verbose: bool) -> Iterator[str]:
     shown = [finding for finding in result.findings if finding.outcome.severity != "info"]
     notes = [finding for finding in result.findings if finding.outcome.severity == "info"]
+    if not verbose:
+        notes = [finding for finding in notes if not finding.rule.routine]
     name = printable("stdin" if result.path == "-" else result.path or _recipe_name(result))
     if not shown and not notes:
         good = "no problems found"

@@ -117,6 +117,8 @@ class Rule:
     programs: ClassVar[bool] = True
     #: Is about objects that the recipe holds: where nobody names one, it may as well be one of the user's own.
     about_the_recipe: ClassVar[bool] = False
+    #: Whether its note is the same on nearly every run of a release: the text report leaves it out unless asked for all.
+    routine: ClassVar[bool] = False
     #: Runs after the others, because it reads what stopped them.
     late: ClassVar[bool] = False
 

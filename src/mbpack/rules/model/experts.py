@@ -170,6 +170,7 @@ class PadTokensRouted(Rule):
     """
 
     code, slug = "MOE103", "moe/pad-tokens-routed"
+    routine = True
     releases = (R03, R06)
     reports_unknown = False
 

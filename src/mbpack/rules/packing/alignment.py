@@ -234,6 +234,7 @@ class PadSeqToMultSp(Rule):
     """
 
     code, slug = "ALN102", "align/pad-seq-to-mult-sp"
+    routine = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
