@@ -164,7 +164,12 @@ class YamlUnknownKey(RejectingRule):
         if self._of_unknown_class(run, key) and (run.context.own_recipe or not found.surely):
             section = key.path.partition(".")[0]
             outcome = outcome.as_warning()
-            message = f"no {section} class of {run.release} has {key.path}: it is ignored unless the class is your own"
+            whose = (
+                f"no {section} class of {run.release} has"
+                if key.owner is None
+                else f"no recipe that fits has a {section} class with"
+            )
+            message = f"{whose} {key.path}: it is ignored unless the class is your own"
             why = why or "The recipe decides the class; which it is is not known here."
         return self.finding(
             run,
@@ -199,7 +204,10 @@ class YamlUnknownKey(RejectingRule):
     @staticmethod
     def _of_unknown_class(run: Run, key: UnknownKey) -> bool:
         """Whether nobody knows the class that would have the key, so that it may be one of the user's own."""
-        return "." in key.path and key.owner is None and not run.complete
+        section, _, name = key.path.partition(".")
+        if section not in ("model", "dataset") or not name or run.complete:
+            return False
+        return key.owner is None or (run.context.recipe is None and "." not in name and run.settings.target_at(section) is None)
 
     @staticmethod
     def _can_be(run: Run, section: str, key: UnknownKey) -> bool:
