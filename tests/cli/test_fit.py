@@ -116,7 +116,16 @@ def test_a_row_explains_itself(mbpack: Call) -> None:
     assert "measured on the CPU" in out
     code, _, err = mbpack("fit", "llama31_8b_sft_config", "--bridge", "0.6", "--explain", "nonsense")
     assert code == 2
-    assert "no row is called so" in err
+    assert "no row and no setting is called so" in err
+
+
+def test_a_setting_explains_what_it_changes(mbpack: Call) -> None:
+    code, out, _ = mbpack("fit", "llama31_8b_sft_config", "--bridge", "0.6", "--explain", "full recompute")
+    assert code == 0
+    assert 'model.recompute_granularity="full"' in out
+    assert "-" in out
+    assert "MLP: output of fc1" in out
+    assert mbpack("fit", "llama31_8b_sft_config", "--bridge", "0.6", "--explain", "cross_entropy_fusion_impl").code == 0
 
 
 def test_a_model_of_ones_own_by_its_config_json(mbpack: Call, folder: Path) -> None:

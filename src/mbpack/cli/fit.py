@@ -36,7 +36,9 @@ def fit(
     hf_config: Annotated[str | None, typer.Option(help="config.json of the model, for one that no recipe names.")] = None,
     max_length: Annotated[bool, typer.Option("--max-length", help="Also say the longest row that fits.")] = False,
     search: Annotated[bool, typer.Option("--search/--no-search", help="Look for topologies that fit.")] = True,
-    explain: Annotated[str | None, typer.Option(help="Explain a row: its formula, its proof, its numbers.")] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Explain a row (formula, proof, numbers), or what a setting would change.")
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Estimate the GPU memory of a run: does it fit, what would save memory, which topologies fit."""
@@ -156,7 +158,7 @@ def _print(found: Fitted, name: str, explain: str | None, as_json: bool) -> int:
 
         text = page(found, explain)
         if text is None:
-            raise InputError(f"--explain {explain}: no row is called so; rows are {', '.join(TERMS)}")
+            raise InputError(f"--explain {explain}: no row and no setting is called so; rows are {', '.join(TERMS)}")
         emit(text)
         return 0
     if as_json:

@@ -14,11 +14,15 @@ from mbpack.memory.setup import Entropy, Recompute, Setup
 
 
 class Knob(Struct, frozen=True):
-    """One change. `saves`: bytes less at the peak of the worst stage, below zero where it adds. `settings`: what to write."""
+    """One change. `saves`: bytes less at the peak of the worst stage, below zero where it adds. `settings`: what to write.
+
+    `setup`: the run with it.
+    """
 
     name: str
     saves: float
     settings: dict[str, Any]
+    setup: Setup
 
 
 def knobs(setup: Setup, generation: str = "sm90") -> list[Knob]:
@@ -26,7 +30,7 @@ def knobs(setup: Setup, generation: str = "sm90") -> list[Knob]:
     now = worst(setup, 1.0, generation).peak
     found = []
     for name, settings, changed in _changes(setup):
-        found.append(Knob(name, now - worst(changed, 1.0, generation).peak, settings))
+        found.append(Knob(name, now - worst(changed, 1.0, generation).peak, settings, changed))
     return sorted(found, key=lambda knob: -knob.saves)
 
 

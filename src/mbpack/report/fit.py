@@ -207,8 +207,34 @@ def _longest(found: Fitted) -> Iterator[str]:
         yield "no row fits for certain with these settings: the states leave no room"
 
 
-def explain(found: Fitted, row: str) -> str | None:
-    """The page of one row, None where no row is called so."""
+def explain(found: Fitted, name: str) -> str | None:
+    """The page of one row or of one setting that could be changed, None where nothing is called so."""
+    return _explain_row(found, name) or _explain_knob(found, name)
+
+
+def _explain_knob(found: Fitted, name: str) -> str | None:
+    """What one changed setting does to each row of the peak."""
+    from mbpack.memory.estimate import worst
+    from mbpack.memory.knobs import knobs
+
+    setup, generation = found.described.setup, found.gpu.generation
+    wanted = name.strip().lower()
+    for knob in knobs(setup, generation):
+        keys = {key.rpartition(".")[2] for key in knob.settings} | set(knob.settings)
+        if wanted not in {knob.name.lower(), *keys}:
+            continue
+        before, after = worst(setup, 1.0, generation), worst(knob.setup, 1.0, generation)
+        lines = [f"{knob.name}: {gib(knob.saves)} GiB less at the peak ({gib(before.peak)} -> {gib(after.peak)} GiB)"]
+        lines.append(f"  write    {' '.join(argument(key, value) for key, value in knob.settings.items())}")
+        changes = {term: after.rows.get(term, 0) - before.rows.get(term, 0) for term in {**before.rows, **after.rows}}
+        for term, change in sorted(changes.items(), key=lambda pair: pair[1]):
+            if abs(change) >= 0.05 * GIB:
+                lines.append(f"  {change / GIB:+8.1f} {TERMS[term].title}")
+        return "\n".join(lines)
+    return None
+
+
+def _explain_row(found: Fitted, row: str) -> str | None:
     wanted = row.strip().lower()
     names = [term for term in TERMS if term.lower() == wanted or TERMS[term].title.lower() == wanted]
     names = names or [term for term in TERMS if wanted and term.lower().startswith(wanted)]
