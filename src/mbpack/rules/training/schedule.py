@@ -8,7 +8,7 @@ from typing import Any
 from mbpack.config.run import Run
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import EPOCHS, ITERS, SAMPLES, WARM_UP_FRACTION
-from mbpack.facts.releases import NIGHTLY, R06
+from mbpack.facts.releases import NIGHTLY, R06, R07
 from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 WSD = "scheduler.lr_wsd_decay_iters"
@@ -146,7 +146,7 @@ class NumEpochs(RejectingRule):
                 EPOCHS,
                 f"num_epochs needs dataloader_type batch, found {run.value('dataset.dataloader_type')}",
                 related=("dataset.dataloader_type",),
-                fix=Fix("dataset.dataloader_type: batch", set_to(run, ("dataset.dataloader_type", "batch"))),
+                fix=_loader_or_steps(run),
             )
         epochs = run.number(EPOCHS)
         if epochs <= 0:
@@ -384,6 +384,13 @@ class Steps(RejectingRule):
         for key in (ITERS, WSD):
             run.check_factor(key)
         self._warm_up(run, "scheduler.lr_warmup_iters")
+
+
+def _loader_or_steps(run: Run) -> Fix:
+    """The loader that epochs need; packing per global batch and, for text, in the batch (0.7) excludes it."""
+    if run.release >= R07 and (run.maybe("dataset.enable_global_batch_packing") or run.maybe("dataset.enable_in_batch_packing")):
+        return Fix("train.train_iters instead of num_epochs: this packing excludes the loader that epochs need")
+    return Fix("dataset.dataloader_type: batch", set_to(run, ("dataset.dataloader_type", "batch")))
 
 
 RULES: tuple[Rule, ...] = (TrainModeExclusive(), NumEpochs(), Steps())
