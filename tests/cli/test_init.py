@@ -98,7 +98,7 @@ def test_overrides_for_launchers_that_take_no_file(capsys: pytest.CaptureFixture
         ([*JOB, "--yes", "--gbs", "8", "--token-slots", "65536"], "--gbs and --token-slots say the same thing"),
         ([*JOB, "--yes", "--seq-length", "5000.5"], "--seq-length: '5000.5' is no whole number"),
         ([*JOB, "--yes", "--cuda-graphs", "attn"], "attention cannot be captured"),
-        ([*JOB, "--yes", "--as", "toml"], "write yaml or overrides"),
+        ([*JOB, "--yes", "--as", "toml"], "write yaml, overrides or sbatch"),
         ([*JOB, "--yes", "--answers", "none.yaml"], "none.yaml: no such answers file"),
         ([*JOB, "--yes", "--output", "no/such/folder.yaml"], "cannot be written"),
         ([*JOB, "--yes", "--no-such-flag"], ""),

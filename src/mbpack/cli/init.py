@@ -47,7 +47,9 @@ def init(
     answers: Annotated[str | None, typer.Option(help="Replay the answers in a file.")] = None,
     save_answers: Annotated[str | None, typer.Option(help="Record the answers in a file.")] = None,
     output: Annotated[str, typer.Option(help="File to write; - for stdout.")] = "packing.yaml",
-    output_as: Annotated[str, typer.Option("--as", help="yaml, or overrides: KEY=VALUE arguments.")] = "yaml",
+    output_as: Annotated[
+        str, typer.Option("--as", help="yaml, overrides (KEY=VALUE arguments) or sbatch (a Slurm script).")
+    ] = "yaml",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the defaults for what is not given.")] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="Never ask: name the missing flags and exit 2.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show everything, write nothing.")] = False,

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mbpack.facts import commands
-from mbpack.facts.launchers import flag_in, scheme_flags
 from mbpack.facts.modes import OFFLINE
 from mbpack.facts.releases import R06
+from mbpack.wizard import starting
 from mbpack.wizard.answers import DORA, PRETRAIN, RUN_RECIPE
 from mbpack.wizard.key_value import command_words
 from mbpack.wizard.plan import Plan
-
-GPUS_PER_NODE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +23,20 @@ class Step:
     shell: str
 
 
-def steps(plan: Plan, path: str) -> Iterator[Step]:
-    """Everything between the written file and a running job, in order. ``path`` is the file as written."""
+def steps(plan: Plan, path: str, submitted: bool = False) -> Iterator[Step]:
+    """Everything between the written file and a running job, in order. ``path`` is the file as written, with ``submitted`` a
+    Slurm script."""
     draft = plan.draft
     if not draft.pretraining and draft.recipe.hf_id:
         convert = commands.convert_command(draft.release, draft.recipe.hf_id, shlex.quote(draft.get("checkpoint")))
         yield Step("import the weights, once", convert)
+    if submitted:
+        yield Step("check it, on the login node", f"mbpack doctor {shlex.quote(path)} --strict")
+        yield Step("submit it, from a checkout of Megatron-Bridge", f"sbatch {shlex.quote(path)}")
+        return
     if plan.job.mode is OFFLINE:
         yield Step("build the packs, once, outside the job", prepare_script(plan, path))
-    yield Step("launch", _launch(plan, path))
+    yield Step("launch" + starting.where(draft.get("gpus")), _launch(plan, path))
     yield Step("check again, on the login node", f"mbpack doctor {shlex.quote(path)} --strict")
 
 
@@ -75,12 +78,8 @@ def _launch(plan: Plan, path: str) -> str:
     draft = plan.draft
     if draft.get("launcher") != RUN_RECIPE:
         program = launch_program(plan, path)
-        return f"cat > train_packed.py <<'PY'\n{program}PY\n{_torchrun(plan)} train_packed.py"
-    words = [_torchrun(plan), commands.RUN_RECIPE_SCRIPT, "--recipe", _recipe(plan)]
-    if draft.get("workload") == DORA:
-        words += [scheme_flags(draft.release)[0], DORA]
-    if flag_in(draft.release, "--step_func") and plan.job.step != "gpt_step":
-        words += ["--step_func", plan.job.step]
+        return f"cat > train_packed.py <<'PY'\n{program}PY\n{starting.torchrun(draft.get('gpus'))} train_packed.py"
+    words = [starting.torchrun(draft.get("gpus")), *starting.recipe_words(plan)]
     return " \\\n    ".join([" ".join(words), *command_words(plan)])
 
 
@@ -113,14 +112,3 @@ def _recipe(plan: Plan) -> str:
 
 def _recipe_module(plan: Plan) -> str:
     return plan.draft.recipe.module or "megatron.bridge.recipes"
-
-
-def _torchrun(plan: Plan) -> str:
-    gpus = plan.draft.get("gpus")
-    nodes, rest = divmod(gpus, GPUS_PER_NODE)
-    words = ["uv run python -m torch.distributed.run"]
-    if nodes > 1 and rest == 0:
-        words += [f"--nnodes={nodes}", f"--nproc_per_node={GPUS_PER_NODE}"]
-    else:
-        words.append(f"--nproc_per_node={gpus}")
-    return " ".join(words)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mbpack.wizard import answers as answer_words
-from mbpack.wizard import leaving, naming, prompt, screen
-from mbpack.wizard.answers import KINDS, YES_NO, AnswerError, coerce, flag
+from mbpack.wizard import leaving, naming, prompt, screen, starting
+from mbpack.wizard.answers import KINDS, RUN_RECIPE, YES_NO, AnswerError, coerce, flag
 from mbpack.wizard.draft import Default, Draft, Refused
 from mbpack.wizard.key_value import command_words
 from mbpack.wizard.output import OutputError, check_target, existing, preview, write
@@ -17,7 +17,7 @@ from mbpack.wizard.questions import Option, Question
 from mbpack.wizard.session import Session, close_options, missing, with_defaults
 
 DONE, UNWRITTEN, USAGE, INTERRUPTED = 0, 1, 2, 130
-YAML, OVERRIDES = "yaml", "overrides"
+YAML, OVERRIDES, SBATCH = "yaml", "overrides", "sbatch"
 STDOUT = "-"
 
 
@@ -58,12 +58,16 @@ def run(options: Options) -> int:
 
 
 def _run(options: Options) -> int:
-    if options.form not in (YAML, OVERRIDES):
-        raise UsageError(f"--as {options.form}: write yaml or overrides")
+    if options.form not in (YAML, OVERRIDES, SBATCH):
+        raise UsageError(f"--as {options.form}: write yaml, overrides or sbatch")
+    if options.form == SBATCH and options.output == Options().output:
+        options.output = "packing.sbatch"
     for target in (options.output, options.save_answers):
         if target not in (None, STDOUT):
             check_target(str(target))
     given = given_answers(options)
+    if options.form == SBATCH and given.setdefault("launcher", RUN_RECIPE) != RUN_RECIPE:
+        raise UsageError("--as sbatch starts run_recipe.py: leave out --launcher, or say run_recipe")
     interactive = not options.yes and not options.no_input and prompt.has_terminal()
     if interactive:
         return _interactive(naming.settled(given) if "recipe" in given else given, options)
@@ -241,15 +245,16 @@ def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], sessi
     """Show the file and write it; None where the user wants to go back to the questions of the session."""
     width, path = prompt.width(), options.output
     if path == STDOUT:
-        print(plan.text, end="")
+        print(_text(plan, options), end="")
         _save(options, complete)
         return DONE
+    text = _text(plan, options)
     prompt.say([screen.joined([screen.recommendation(plan, width), screen.derivation(plan, width)]), ""])
     old = existing(path)
-    if old == plan.text:
+    if old == text:
         prompt.say([f"{path} is already exactly this."])
     else:
-        prompt.say([f"{path} ({'new' if old is None else 'changes'})", *preview(path, old, plan.text), ""])
+        prompt.say([f"{path} ({'new' if old is None else 'changes'})", *preview(path, old, text), ""])
         if options.dry_run:
             prompt.say(["Dry run: nothing was written."])
         else:
@@ -258,11 +263,20 @@ def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], sessi
                 return None
             if wish == leaving.LEAVE:
                 return _leave(options, complete)
-            write(path, plan.text)
+            write(path, text)
             prompt.say([f"Wrote {path}."])
     _save(options, complete)
-    prompt.say(["", *screen.next_commands(plan, path)])
+    prompt.say(["", *screen.next_commands(plan, path, options.form == SBATCH)])
     return DONE
+
+
+def _text(plan: Plan, options: Options) -> str:
+    """What is written: the file itself, or a Slurm script that gives the same as arguments."""
+    if options.form != SBATCH:
+        return plan.text
+    if any(line.key == "dataset._target_" for line in plan.lines):
+        raise UsageError(f"in {plan.draft.release} these data need another dataset class, which no argument can name: write yaml")
+    return starting.sbatch(plan)
 
 
 def _confirm(path: str, old: str | None, options: Options, session: Session | None) -> str:

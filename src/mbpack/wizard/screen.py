@@ -149,10 +149,10 @@ def derivation(plan: Plan, width: int) -> list[str]:
     return lines
 
 
-def next_commands(plan: Plan, path: str) -> list[str]:
-    """Commands to run next. They are never folded: they are there to be copied."""
+def next_commands(plan: Plan, path: str, submitted: bool = False) -> list[str]:
+    """Commands to run next, also for a Slurm script that was written. They are never folded: they are there to be copied."""
     lines = ["Next"]
-    for number, step in enumerate(steps(plan, path), 1):
+    for number, step in enumerate(steps(plan, path, submitted), 1):
         lines.append(f"  {number}  {step.what}:")
         lines += [f"     {line}" if "<<'PY'" not in step.shell else line for line in step.shell.splitlines()]
     return lines
