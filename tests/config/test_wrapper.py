@@ -90,3 +90,27 @@ def test_an_environment_variable_with_a_null_default_is_there_to_be_set() -> Non
 def test_keys_of_a_class_of_one_s_own_are_warned_about() -> None:
     request = Request([parse("model: {routing_type: x}\ndataset: {shuffle_size: 5}\n")], Given("0.6", "my_own_sft_config"))
     assert not errors(judge(request))
+
+
+CONVERTED = """\
+_target_: megatron.bridge.training.config.ConfigContainer
+checkpoint: {_target_: megatron.bridge.training.config.CheckpointConfig, save: /x, save_optim: false}
+dataset: null
+ddp: null
+dist: null
+logger: {_target_: megatron.bridge.training.config.LoggerConfig}
+model: {_target_: megatron.bridge.models.gpt_provider.GPTModelProvider, num_layers: 2, hidden_size: 64}
+scheduler: null
+train: null
+"""
+
+
+def test_a_checkpoint_with_weights_only_has_nothing_to_launch() -> None:
+    (said,) = judge(Request([parse(CONVERTED)])).findings
+    assert (said.outcome.severity, said.fix) == ("info", None)
+    assert "weights only" in said.message
+
+
+def test_a_whole_file_with_one_empty_section_is_judged() -> None:
+    text = CONVERTED.replace("dist: null", "dist: {_target_: megatron.bridge.training.config.DistributedInitConfig}")
+    assert "cfg/section-null" in errors(judge(Request([parse(text)])))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mbpack.config.assemble import UnknownRecipe, build_run
 from mbpack.config.context import Context, ContextProblem, Given, resolve_context
-from mbpack.config.document import Document
+from mbpack.config.document import Document, is_whole
 from mbpack.config.evidence import Evidence
 from mbpack.config.overrides import Override, OverrideProblem, as_document, parse_overrides
 from mbpack.config.recognise import Recognition, looks_like, shows_nothing
@@ -18,7 +18,7 @@ from mbpack.config.run import Run
 from mbpack.engine.check import Selection, check
 from mbpack.engine.result import Result
 from mbpack.facts.sections import SECTION_NAMES
-from mbpack.rules.base import Finding
+from mbpack.rules.base import NOTE, Finding
 from mbpack.rules.files.documents import document_findings
 from mbpack.rules.internal import NOT_BRIDGE, UNUSABLE
 
@@ -78,6 +78,9 @@ def judge(request: Request) -> Result:
     result.findings = _declined(kinds, request, stated)
     if result.findings:
         return result
+    if len(request.documents) == 1 and _is_weights_only(request.documents[0]):
+        result.findings = [replace(NOT_BRIDGE.about(_WEIGHTS_ONLY, None, request.documents[0]), outcome=NOTE)]
+        return result
     overrides, places = list(request.overrides), []
     if request.launch is not None and request.script is not None:
         from mbpack.config.launched import overrides_of
@@ -100,6 +103,23 @@ def judge(request: Request) -> Result:
     if not stated and not any(kind.marked for kind in kinds) and request.documents:
         result.findings = [_untouched(finding) for finding in result.findings]
     return result
+
+
+#: Sections that every launch needs and that a converted checkpoint leaves empty. Source: 0.3 to 0.7
+#: `training/model_load_save.py`, `save_megatron_model`.
+_OF_A_LAUNCH = ("train", "dataset", "scheduler", "ddp", "dist")
+_WEIGHTS_ONLY = (
+    "this is the run_config.yaml of a checkpoint with weights only (converted, not trained): there is nothing to launch; "
+    "name the checkpoint in checkpoint.pretrained_checkpoint of a recipe"
+)
+
+
+def _is_weights_only(document: Document) -> bool:
+    """Whether a whole configuration describes a model alone."""
+    root = document.root
+    if root is None or not is_whole(root) or not isinstance(root.value.get("model", root).value, dict):
+        return False
+    return all(name in root.value and root.value[name].value is None for name in _OF_A_LAUNCH)
 
 
 def _stated(context: Context, request: Request) -> str:
