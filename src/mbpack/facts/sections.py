@@ -12,7 +12,12 @@ SECTION_NAMES = frozenset(
 )
 
 #: Methods of the container that `runtime_config_update` calls, in any release.
-CONTAINER_METHODS = ("validate", "set_data_parallel_size", "get_data_parallel_size")
+CONTAINER_METHODS = (
+    "validate",
+    "set_data_parallel_size",
+    "get_data_parallel_size",
+    "_validate_and_apply_deterministic_mode",
+)
 
 _ALWAYS = {
     "model": "section:model@start",
