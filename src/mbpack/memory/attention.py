@@ -146,6 +146,8 @@ def latent(setup: Setup, live: bool) -> tuple[Rows, bool]:
             rows.put("up projection inputs", 2 * local * compressed + 4 * tokens * rope + (2 * tokens * rope if tp > 1 else 0))
     else:
         _compressed(rows, setup, live_q, live_kv)
+        if not shape.q_lora_rank and setup.release >= (0, 6) and shape.qk_layernorm:
+            _query_norm(rows, setup, trained, live, full_q)
         if not setup.rope_fused and (live_q or live_kv):
             rows.put("rope", 8 * tokens * rope)
     up = (lora is not None) and bool(lora.targets & {"linear_q_up_proj", "linear_kv_up_proj"})
@@ -162,6 +164,15 @@ def latent(setup: Setup, live: bool) -> tuple[Rows, bool]:
     return rows, _projection(rows, setup, live, n * shape.v_head_dim, flash=flash)
 
 
+def _query_norm(rows: Rows, setup: Setup, trained: bool, live: bool, target: bool) -> None:
+    """The norm in front of a query without a low rank, part of its projection from 0.6 on: statistics and output."""
+    if trained or live:
+        rows.put("compressed q", statistics(setup))
+    shares = setup.lora is not None and (not setup.gathers or setup.lora.regather)
+    if trained or (target and (live or shares)):
+        rows.put("compressed q", 2 * setup.local * setup.shape.hidden_size)
+
+
 def _compressed(rows: Rows, setup: Setup, live_q: bool, live_kv: bool) -> None:
     """The compressed q and kv: input of their norm and input of the up projection, or that alone without a norm."""
     shape, local, trained = setup.shape, setup.local, setup.lora is None
@@ -170,8 +181,6 @@ def _compressed(rows: Rows, setup: Setup, live_q: bool, live_kv: bool) -> None:
         ("compressed kv", shape.kv_lora_rank, "linear_kv_up_proj", live_kv),
     ):
         if not width:
-            if trained and setup.release >= (0, 6) and shape.qk_layernorm:
-                rows.put(term, 2 * local * shape.hidden_size + statistics(setup))
             continue
         target = adapter(rows, setup, module, width, live)
         if shape.qk_layernorm and (trained or live):

@@ -61,7 +61,11 @@ TERMS: dict[str, Term] = {
     "dropout masks": Term("dropout masks", "Ts h behind attention and MLP each", _R),
     "norm behind": Term("norms behind attention or MLP", "2 Ts h + 4 Ts each", _D),
     # latent attention
-    "compressed q": Term("latent attention: compressed q", "4 Ts q_lora + 4 Ts (2 Ts q_lora without its norm)", _L),
+    "compressed q": Term(
+        "latent attention: compressed q",
+        "4 Ts q_lora + 4 Ts (2 Ts q_lora without its norm); without low rank 2 Ts h + 4 Ts from 0.6 on",
+        _L,
+    ),
     "compressed kv": Term("latent attention: compressed k and v", "4 Ts kv_lora + 4 Ts (2 Ts kv_lora without its norm)", _L),
     "up projection inputs": Term(
         "latent attention: compressed tensors and rope under mla_up_proj recompute",
