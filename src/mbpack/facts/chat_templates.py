@@ -16,7 +16,6 @@ _WITHOUT: Final = (
     "nvidia/",
     "google/gemma",
     "deepseek-ai/",
-    "openai/gpt-oss",
     "moonshotai/",
     "zai-org/",
 )

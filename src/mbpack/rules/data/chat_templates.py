@@ -53,9 +53,10 @@ class ChatTemplateGeneration(Rule):
         if known:
             return
         silent = run.release < R05
+        outcome = SILENT if silent else CRASH_DATA
         yield self.finding(
             run,
-            (SILENT if silent else CRASH_DATA).as_warning(),
+            outcome.as_warning() if run.complete or run.wrote(USE_TEMPLATE) or run.wrote(CHAT) else outcome.as_info(),
             USE_TEMPLATE,
             ("the chat template" if known is False else "a chat template")
             + " without a generation block "
