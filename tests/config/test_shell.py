@@ -81,6 +81,9 @@ RUN = "torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe llama
             ["model.a=${shell:X}", "model.b=2", "model.c=${shell:X}"],
         ),
         ('if true; then X="model.a=1"; fi\n' + RUN + "$X", ["model.a=${shell:X}"]),
+        ("A=2\ncat > job.sh <<EOF\n" + RUN + "model.a=$A\nEOF\nsbatch job.sh", ["model.a=2"]),
+        ("C=$(cat <<- EOM\n  " + RUN + "\\\n    model.a=1\nEOM\n)\n" + 'echo "$C" > w.sh', ["model.a=1"]),
+        ("cat <<EOF\n" + RUN + "model.a=2\nEOF\n" + RUN + "model.a=1", ["model.a=1"]),
     ],
 )
 def test_what_reading_can_tell(script: str, expected: list[str]) -> None:

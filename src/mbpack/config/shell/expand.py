@@ -20,6 +20,8 @@ class Expander:
         self.variables = variables
         self.depth = depth
         self.i, self.n = 0, len(text.chars)
+        #: Texts that the script writes somewhere or keeps in a variable (``<<EOF``, ``$(cat <<EOF)``): perhaps scripts themselves.
+        self.bodies: list[Text] = []
 
     def word(self, split: bool = True, whole: bool = False) -> list[Text]:
         """The next word as the fields it expands to; ``whole`` takes the rest of the text as one word."""
@@ -113,6 +115,8 @@ class Expander:
             end = self.closing(self.i + 1, ")")
             inner = self.text.part(self.i + 1, end)
             self.i = end + 1
+            if inner.chars.lstrip().startswith("cat <<"):
+                self.bodies.append(inner.part(inner.chars.find("\n") + 1))
             _put(fields, self._echoed(inner) or unknown("command", offset), quoted)
         elif following == "{":
             end = self.closing(self.i + 1, "}")

@@ -194,6 +194,9 @@ class _Reading:
         self.batch = directives(source)
         reader = Reader(source_text(source), self._command, job_variables(self.batch))
         reader.read()
+        if not self.launches:  # what a script writes into another one may be what starts
+            for body in reader.bodies:
+                self._nested((), body, reader)
         self.comments = reader.comments
         held = reader.variables.items()
         self.variables = {name: value.plain for name, value in held if isinstance(value, Text) and value.known}

@@ -300,10 +300,12 @@ class Reader(Expander):
 
     def _skip_heredocs(self) -> None:
         for end in self._heredocs:
+            start = self.i
             while self.i < self.n:
                 newline = self._find("\n", self.i)
                 line = self.chars[self.i : newline].strip()
                 self.i = min(newline + 1, self.n)
                 if line == end:
                     break
+            self.bodies.append(self.text.part(start, self.i))
         self._heredocs = []
