@@ -57,6 +57,7 @@ class Names:
         self.known = os.path.exists(os.path.join(DATA, name))
         self._data = b"\n" + read_data(name) if self.known else b"\n"
         self._found: dict[str, Named | None] = {}
+        self._listed: dict[str, frozenset[str]] = {}
 
     def locate(self, target: str) -> Named | None:
         """What a dotted path leads to: NOWHERE where it certainly leads to nothing, None where that is not known."""
@@ -81,7 +82,10 @@ class Names:
 
     def listed(self, key: str) -> frozenset[str]:
         """The words of a line about the release as a whole."""
-        return _words(self._line(f".{key}")[1:])
+        words = self._listed.get(key)
+        if words is None:
+            words = self._listed[key] = _words(self._line(f".{key}")[1:])
+        return words
 
     # ------------------------------------------------------------------ inside
 
