@@ -62,7 +62,7 @@ class Seeds(NamedTuple):
 
     touched: set[str]
     odd: set[str]
-    #: The last names of all keys that the tables read.
+    #: The keys that the tables read, as their blocks name them.
     asked: frozenset[str]
     #: What else decides which blocks run: the classes that are named and the sections that are null.
     named: list[str]
@@ -101,7 +101,7 @@ def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None
     owner, _, name = path.rpartition(".")
     if name == "_target_" or (held is None and not owner):
         found.named.append(f"{path} {held}")
-    if name not in found.asked or held is MISSING:
+    if held is MISSING or not _is_asked(path, found.asked):
         return
     field = _field(run, values, owner, name)
     if field is not None:
@@ -116,6 +116,15 @@ def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None
             return
     if not spoken and not path.startswith(_SPOKEN_BELOW) and (field is not None or values.class_of(owner) is None):
         found.touched.add(path)
+
+
+def _is_asked(path: str, asked: frozenset[str]) -> bool:
+    """Whether some block asks for a key: by its whole path, or by what comes behind the object that the block is about."""
+    while path:
+        if path in asked:
+            return True
+        path = path.partition(".")[2]
+    return False
 
 
 def _field(run: Run, values: Values, owner: str, name: str) -> Field | None:

@@ -65,7 +65,12 @@ class Slice:
         dead = self._dead(used, paths)
         marked: set[int] = set()
         calls: dict[int, Any] = {}
-        for index, reads in enumerate(used.reads):
+        index = -1
+        while True:
+            index = index + 1 if mask != used.always else next((call for call in used.calls if call > index), len(rows))
+            if index >= len(rows):
+                break
+            reads = used.reads[index]
             if not reads & mask or used.wanted[index] & dead:
                 continue
             row = rows[index]
@@ -125,9 +130,9 @@ class Slice:
         dead = self._dead(used, paths)
         mask = self._mask(exact, self.needed)
         steps: list[Step] = []
-        index = len(used.sets)
-        for sets in reversed(used.sets):
-            index -= 1
+        last = len(used.sets) if mask else max((*marked, *calls), default=-1) + 1
+        for index in range(last - 1, -1, -1):
+            sets = used.sets[index]
             if index in calls:
                 self._need(mask & keys, paths)
                 target, inner_marks = calls[index]

@@ -14,6 +14,12 @@ from mbpack.facts.releases import R03, Release
 from mbpack.facts.schema import Opaque
 
 PRECISION = "mixed_precision"
+_IN_STEP = {
+    "fp8_param": "fp8_param_gather",
+    "fp8_param_gather": "fp8_param",
+    "fp4_param": "fp4_param_gather",
+    "fp4_param_gather": "fp4_param",
+}
 SEQ, CORE_SEQ = "dataset.seq_length", "dataset.sequence_length"
 
 
@@ -94,6 +100,8 @@ class Values:
         section, _, name = path.partition(".")
         if section == PRECISION and name:
             named = self.read(PRECISION)
+            if name in _IN_STEP and self.run.settings.written(f"{PRECISION}.{_IN_STEP[name]}") is not None:
+                return OPEN  # setting one of the two sets the other
             if isinstance(named, str):
                 return self.default((self.run.settings.schema.mixed_precision(named) or {}).get(name, OPEN))
         key = canonical(self.run.release, path)
@@ -104,7 +112,7 @@ class Values:
             if made is OPEN:
                 self.unknown[path] = unknown
             return made
-        if path == SEQ and setting.item is None and setting.value is None:
+        if path == SEQ and setting.value is None and (setting.item is None or self.run.settings.complete):
             return self.read(CORE_SEQ)  # the constructor of pretraining data takes the one for the other
         if setting.item is None and not self._certain(key, setting):
             return OPEN
@@ -117,6 +125,8 @@ class Values:
             return True
         if key in recipe.guessed:
             return False
+        if key in recipe.likely and isinstance(setting.value, list):
+            return False  # as long as the model of the public card is deep
         return recipe.hf_id is None or key in recipe.values or key[6:] not in recipes.card_fields()
 
     def _plain(self, path: str, setting: Setting) -> Any:
@@ -139,9 +149,11 @@ class Values:
         """A text, or the number format that a text stands for in complete files and in the facts."""
         if value.startswith("torch.") and (setting.item is None or self.run.settings.complete):
             return Symbol(_TORCH.get(value, value))
+        if setting.item is not None and not self.run.settings.complete and self.run.release <= R03:
+            if isinstance(self._default_text(path), Opaque):
+                return OPEN  # the override machinery of 0.3 puts functions and objects back after the merge
         if setting.item is not None and path.endswith("_dtype") and not self.run.settings.complete:
-            if not path.startswith("model.") or self.run.release <= R03:
-                return OPEN  # the override machinery may have made a number format of it
+            return OPEN  # the override machinery may have made a number format of it
         return value
 
     def _element(self, value: Any) -> Any:

@@ -58,6 +58,8 @@ class Uses(NamedTuple):
     #: Registers that say whether a key is not null: the register's bit and the key.
     there: list[tuple[int, int]]
     always: int
+    #: The rows that run another block.
+    calls: list[int]
 
 
 def _bits(numbers: list[int]) -> int:
@@ -108,6 +110,7 @@ class Checks:
                 [_bits(bits) for bits in block.wanted],
                 [(1 << register, key) for register, key in block.there],
                 1 << (len(block.keys) + block.registers),
+                [index for index, row in enumerate(block.rows) if row[0] == CALL],
             )
         return found
 
@@ -117,7 +120,7 @@ class Checks:
 
     @cached_property
     def asked(self) -> frozenset[str]:
-        """The last names of all keys that some row reads."""
+        """All keys that some row reads or sets, as its block names them."""
         return frozenset(self._stored.asked)
 
     @property

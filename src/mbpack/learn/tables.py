@@ -36,7 +36,7 @@ _KINDS = ("let", "set", "refuse", "call", "each", "add", "use", "setby")
 def stored(table: Table) -> bytes:
     """The compact form of a table."""
     blocks = {name: msgspec.Raw(stored_block(block)) for name, block in table.blocks.items()}
-    asked = sorted({key.rpartition(".")[2] for block in table.blocks.values() for key in block["keys"] if key[:1] != "$"})
+    asked = sorted({key for block in table.blocks.values() for key in block["keys"] if key[:1] != "$"})
     return msgspec.msgpack.encode({"start": table.start, "methods": table.methods, "blocks": blocks, "asked": asked})
 
 

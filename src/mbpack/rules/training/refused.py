@@ -27,14 +27,49 @@ class Refused(RejectingRule):
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.6 recipe=gemma4_vl_26b_sft_8gpu_h100_bf16_config gpus=8 launcher=script
-    model: {moe_shared_expert_overlap: true}
+    # mbpack: bridge=0.6 gpus=1 launcher=script
+    _target_: megatron.bridge.training.config.ConfigContainer
+    model:
+      _target_: megatron.bridge.models.falcon_h1.falconh1_provider.FalconH1ModelProvider
+      num_layers: 8
+      hidden_size: 128
+      seq_length: 4096
+    train: {global_batch_size: 8, micro_batch_size: 1, train_iters: 10}
+    optimizer: {lr: 1.0e-05}
+    scheduler: {lr_decay_style: cosine, lr_warmup_iters: 0}
+    dataset:
+      _target_: megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig
+      seq_length: 4096
+      dataset_root: /data/sft
+    checkpoint: {}
+    dist: {}
+    ddp: {}
+    logger: {}
+    tokenizer: {}
     ```
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 recipe=gemma4_vl_26b_sft_8gpu_h100_bf16_config gpus=8 launcher=script
-    model: {moe_shared_expert_overlap: false}
+    # mbpack: bridge=0.6 gpus=1 launcher=script
+    _target_: megatron.bridge.training.config.ConfigContainer
+    model:
+      _target_: megatron.bridge.models.falcon_h1.falconh1_provider.FalconH1ModelProvider
+      num_layers: 8
+      hidden_size: 128
+      num_attention_heads: 8
+      seq_length: 4096
+    train: {global_batch_size: 8, micro_batch_size: 1, train_iters: 10}
+    optimizer: {lr: 1.0e-05}
+    scheduler: {lr_decay_style: cosine, lr_warmup_iters: 0}
+    dataset:
+      _target_: megatron.bridge.data.builders.gpt_sft.GPTSFTDatasetConfig
+      seq_length: 4096
+      dataset_root: /data/sft
+    checkpoint: {}
+    dist: {}
+    ddp: {}
+    logger: {}
+    tokenizer: {}
     ```
 
     ## Upstream
