@@ -71,6 +71,7 @@ def test_a_reference_into_a_wrapper_s_section_is_no_error() -> None:
             "0.5",
         ),
         (RUN + "qwen35_vl_35b_a3b_pretrain_mock_config --dataset energon dataset.path=/d dataset.do_test=false", "0.7"),
+        (RUN + "qwen35_vl_35b_a3b_pretrain_mock_config --dataset energon dataset.task_encoder.hf_processor_path=/p", "0.7"),
     ],
 )
 def test_a_dataset_that_is_replaced_is_not_judged_as_the_recipe_s(command: str, release: str) -> None:

@@ -255,6 +255,7 @@ class NestedUnderNone(RejectingRule):
     @staticmethod
     def _plain(run: Run, key: str, remade: bool) -> bool:
         """Whether a mapping without a class stays a dictionary, instead of being merged into the recipe's object."""
+        run.settings.classes.check_clouds(key, tuple(key.split(".")))  # another dataset may be in the recipe's place
         return remade or run.settings.class_at(key) is None
 
     def _sections(self, run: Run) -> Iterator[Finding]:
