@@ -25,8 +25,10 @@ def given_by(launch: Launch) -> Given:
 
 
 def flags_of(launch: Launch) -> dict[str, str]:
-    """The options of the command with their values; a switch has the value ""."""
-    return {flag.name: flag.value.text if flag.value is not None else "" for flag in launch.flags}
+    """The options of the command with their values, and what is known of its torchrun; a switch has the value ""."""
+    return {f"torchrun {name}": value for name, value in launch.torchrun.items()} | {
+        flag.name: flag.value.text if flag.value is not None else "" for flag in launch.flags
+    }
 
 
 def overrides_of(launch: Launch, release: Release, script: Document) -> tuple[list[Override | OverrideProblem], Document]:

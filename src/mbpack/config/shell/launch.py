@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mbpack.config.shell.reader import Reader
-from mbpack.config.shell.slurm import Counts, directives, gpu_count, job_variables
+from mbpack.config.shell.slurm import Counts, directives, gpu_count, job_variables, torchrun_facts
 from mbpack.config.shell.text import Text, Value, joined, source_text
 from mbpack.facts.launchers import (
     CONFIG_FILE_FLAGS,
@@ -90,6 +90,7 @@ class Launch(Struct, frozen=True):
     opaque: tuple[Word, ...] = ()
     counts: Counts = field(default_factory=Counts)
     environment: Mapping[str, str] = field(default_factory=dict)
+    torchrun: Mapping[str, str] = field(default_factory=dict)  # see :func:`mbpack.config.shell.slurm.torchrun_facts`
 
     @property
     def nodes(self) -> int | None:
@@ -264,7 +265,8 @@ class _Reading:
             overrides,
             opaque,
             gpu_count(counted, self.batch, submitted=program in SUBMITTERS),
-            _environment(reader),
+            environment := _environment(reader),
+            {} if program in SUBMITTERS else torchrun_facts(words[:at], self.batch, environment),
         )
 
     def _arguments(self, words: Sequence[Text]) -> _Arguments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -79,6 +79,35 @@ def gpu_count(words: Sequence[Text], batch: Sequence[Text], submitted: bool) -> 
     if nodes is None and total is not None and per_node and total % per_node == 0:
         nodes = total // per_node
     return Counts(nodes, per_node, total)
+
+
+#: Options and variables by which a process of torchrun learns of the other nodes.
+_TELLING = re.compile(r"--(?:node[_-]rank|rdzv[_-]endpoint)(?:=|$)")
+_TELLING_VARIABLES = ("PET_NODE_RANK", "PET_RDZV_ENDPOINT")
+
+
+def torchrun_facts(words: Sequence[Text], batch: Sequence[Text], exported: Collection[str]) -> dict[str, str]:
+    """What is known of a torchrun in front of a program, by names that are no options; nothing without a torchrun.
+
+    ``tasks``: how often srun starts it on a node; ``nodes``, ``processes``: what it asks for; ``gpus``: GPUs of a node that
+    the job asks for; ``untold``: nothing tells its processes of the other nodes.
+    """
+    names = {word.plain.rpartition("/")[2] for word in words}
+    if not names & _TORCHRUN:
+        return {}
+    first = next(i for i, word in enumerate(words) if word.plain.rpartition("/")[2] in _TORCHRUN)
+    outside, own, job = _options(words[:first]), _options(words[first:]), _options(batch)
+    facts = {"torchrun": ""}
+    if "srun" in names and "tasks" not in outside:
+        tasks = _int(outside.get("tasks_per_node", job.get("tasks_per_node")))
+        facts |= {"tasks": str(tasks)} if tasks is not None else {}
+    for name, key, held in (("nodes", "nodes", own), ("processes", "gpus_per_node", own), ("gpus", "gpus_per_node", job)):
+        count = _int(held.get(key))
+        facts |= {name: str(count)} if count is not None else {}
+    told = any(_TELLING.match(word.plain) or not word.known for word in words[first:])
+    if not told and not any(name in exported for name in _TELLING_VARIABLES):
+        facts["untold"] = ""
+    return facts
 
 
 def _options(words: Sequence[Text]) -> dict[str, Text]:
