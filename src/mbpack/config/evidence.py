@@ -69,8 +69,8 @@ class RowStatistics(Struct, frozen=True):
 
     @property
     def density(self) -> float | None:
-        """Share of the tokens that carry loss."""
-        return self.supervised / self.tokens if self.tokens else None
+        """Share of the tokens that carry loss; a sample is stored with one position more than it has at run time, so at most 1."""
+        return min(1.0, self.supervised / self.tokens) if self.tokens else None
 
     @property
     def packing_factor(self) -> float | None:
