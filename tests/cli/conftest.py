@@ -31,7 +31,7 @@ BROKEN = (
 )
 #: The same, right.
 RIGHT = BROKEN.replace("micro_batch_size: 2", "micro_batch_size: 1").replace("pad_seq_to_mult: 2", "pad_seq_to_mult: 8")
-#: Right, but wasteful: a padding multiple that nothing needs.
+#: Right, but with a warning.
 WASTEFUL = "# mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script\nmodel: {attention_backend: fused}\n"
 
 

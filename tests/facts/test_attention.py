@@ -31,8 +31,10 @@ def test_windows_and_offsets_leave_a2a() -> None:
     assert usable_comm_types(R07, packed=False, window=True, softmax_offset=True) == ("a2a",)
 
 
-def test_multi_latent_attention_exchanges_point_to_point() -> None:
-    assert usable_comm_types(R07, packed=True, mla=True) == ("p2p",)
+def test_multi_latent_attention_exchanges_point_to_point_until_packed_rows_have_one_width() -> None:
+    assert usable_comm_types(R04, packed=True, mla=True) == ("p2p",)
+    assert usable_comm_types(R05, packed=True, mla=True) == ("p2p", "a2a")
+    assert usable_comm_types(R07, packed=True, mla=True) == ("p2p", "a2a", "all_gather")
     assert usable_comm_types(R04, packed=False, mla=True) == ("p2p", "a2a+p2p")
     assert usable_comm_types(R05, packed=False, mla=True) == COMM_TYPES
 

@@ -35,7 +35,7 @@ def test_a_latent_attention_is_told_by_the_value_where_the_class_does_not_say_so
     recipe = recipes.find("0.6", "kimi_k25_vl_sft_512gpu_h100_bf16_config")
     assert recipe is not None
     assert not (recipe.model_class or "").startswith("MLA")
-    assert attention_of(R06, recipe).packed_comm_types == ("p2p",)
+    assert attention_of(R06, recipe).packed_comm_types == ("p2p", "a2a")
 
 
 @pytest.mark.parametrize("release", ["0.6", "0.7"])

@@ -49,7 +49,7 @@ def test_a_suggested_width_is_round_and_near(width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "block"), [("mxfp8", 32), ("delayed", 16), ("tensorwise", 16), ("blockwise", 16), (None, 16), ([], 16)]
+    ("recipe", "block"), [("mxfp8", 32), ("delayed", 16), ("tensorwise", 16), ("blockwise", 128), (None, 16), ([], 16)]
 )
 def test_fp8_blocks(recipe: object, block: int) -> None:
     assert fp8_block(recipe) == block

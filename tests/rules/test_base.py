@@ -11,8 +11,8 @@ from tests.conftest import doctor
 
 
 def test_a_refusing_rule_that_lacks_its_input_leaves_the_verdict_open() -> None:
-    result = doctor("# mbpack: bridge=0.6 gpus=8 launcher=script\nmodel: {num_attention_heads: 8}\n")
-    assert any(entry.rule.slug == "topo/heads-divisible" and entry.rule.rejects for entry in result.not_checked)
+    result = doctor("# mbpack: bridge=0.6 launcher=script\ntrain: {global_batch_size: 8}\n")
+    assert any(entry.rule.slug == "gbs/eval-divisible" and entry.rule.rejects for entry in result.not_checked)
     assert result.verdict == "unknown"
 
 

@@ -37,6 +37,8 @@ class QwenOnly(RejectingRule):
       task_encoder:
         _target_: megatron.bridge.data.builders.energon.HFEnergonTaskEncoderConfig
         hf_processor_path: org/model
+    model: {calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
     ```
 
     ## Good
@@ -48,6 +50,8 @@ class QwenOnly(RejectingRule):
       task_encoder:
         _target_: megatron.bridge.data.builders.energon.QwenVLEnergonTaskEncoderConfig
         hf_processor_path: org/model
+    model: {calculate_per_token_loss: true}
+    ddp: {average_in_collective: false}
     ```
 
     ## Upstream

@@ -161,14 +161,14 @@ class ArgminCpu(Rule):
 
     ## Bad
     ```yaml
-    # mbpack: bridge=0.6 gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
     dataset: {_target_: nemo.collections.packed.PackedDataset, enable_offline_packing: true}
     model: {context_parallel_size: 2, calculate_per_token_loss: true}
     ```
 
     ## Good
     ```yaml
-    # mbpack: bridge=0.6 gpus=8 launcher=script
+    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
     dataset: {_target_: nemo.collections.packed.PackedDataset, enable_offline_packing: true}
     model: {context_parallel_size: 1}
     ```
@@ -183,7 +183,7 @@ class ArgminCpu(Rule):
 
     def check(self, run: Run) -> Iterator[Finding]:
         target = run.settings.target_at("dataset")
-        if run.patch == "0.5.0" or target is None or run.settings.class_at("dataset") is not None:
+        if run.patch == "0.5.0" or target is None or run.settings.schema.class_of(str(target.value)) is not None:
             return
         if run.cp > 1 and run.packed:
             yield self.finding(
