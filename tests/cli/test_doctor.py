@@ -189,7 +189,6 @@ def test_flag_beats_directive_beats_project_beats_file(doctor: Call, folder: Pat
         "gpus": 32,
         "gpu": None,
         "launcher": "script",
-        "gpu": None,
         "sources": {"bridge": "pyproject", "recipe": "pyproject", "gpus": "flag", "launcher": "directive"},
     }
 

@@ -80,8 +80,8 @@ class Refused(RejectingRule):
     late = True
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.settings.base_known:
-            return
+        if not run.settings.base_known or FOUND not in run.memo:
+            return  # without a recipe, or over many, nobody knows what the other rules said
         from mbpack.facts.checks import checks  # hardly needed by `mbpack explain`
 
         table = checks(run.release.name)
