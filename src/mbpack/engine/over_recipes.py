@@ -67,7 +67,7 @@ class _Answer(Struct):
 def judge_over_recipes(run: Run, rules: Sequence[Rule], decides: Callable[[NotChecked], bool]) -> Overall:
     """Ask every rule about a run on all recipes that fit it; ``decides`` says whether an unjudged rule leaves a verdict open."""
     touched = Touched(run)
-    wanted = [rule for rule in rules if touched.by(rule)]
+    wanted = [rule for rule in rules if not rule.reads_findings and touched.by(rule)]
     part = candidates(run)
     overall = Overall(part, checked=len(rules) - len(wanted))
     for answer in _survey(part, wanted, overall.failed_rules):

@@ -119,6 +119,8 @@ class Rule:
     about_the_recipe: ClassVar[bool] = False
     #: Whether its note is the same on nearly every run of a release: the text report leaves it out unless asked for all.
     routine: ClassVar[bool] = False
+    #: Reads what the others found; over many recipes, where that differs, it is not asked.
+    reads_findings: ClassVar[bool] = False
     #: Runs after the others, because it reads what stopped them.
     late: ClassVar[bool] = False
 

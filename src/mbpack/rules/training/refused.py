@@ -78,10 +78,11 @@ class Refused(RejectingRule):
 
     code, slug = "CHK101", "check/refused"
     late = True
+    reads_findings = True
 
     def check(self, run: Run) -> Iterator[Finding]:
-        if not run.settings.base_known or FOUND not in run.memo:
-            return  # without a recipe, or over many, nobody knows what the other rules said
+        if not run.settings.base_known:
+            return
         from mbpack.facts.checks import checks  # hardly needed by `mbpack explain`
 
         table = checks(run.release.name)
