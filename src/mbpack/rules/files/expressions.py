@@ -128,6 +128,8 @@ class UnresolvedReference(RejectingRule):
                 resolved = run.settings.resolve(path, str(setting.value))
             except Unknown:
                 continue  # it refers to a value that is there, whatever it is
+            if run.complete and resolved.kind == "missing-value":
+                continue  # building meets the marker itself
             if resolved.kind == "unknown":
                 open_ones.append((path, resolved))
             elif resolved.refused and resolved.kind != "syntax" and (run.settings.base_known or resolved.kind not in _BY_BASE):

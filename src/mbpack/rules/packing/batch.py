@@ -354,9 +354,10 @@ class MbsPositive(RejectingRule):
     code, slug = "BAT113", "batch/mbs-positive"
 
     def stops_at(self, run: Run) -> str:
-        if run.release >= R06 and run.dataset is DatasetKind.ENERGON and isinstance(run.maybe(LOADER_MBS), str):
+        energon = run.release >= R06 and run.dataset is DatasetKind.ENERGON
+        if energon and isinstance(run.maybe(LOADER_MBS), str):
             return "batch/mbs-positive@energon"
-        if isinstance(run.maybe(EVAL_MBS), (int, float)):
+        if not energon and isinstance(run.maybe(EVAL_MBS), (int, float)):
             return ""  # the evaluation has a size of its own, and nobody asks for the training's
         return self.slug if run.release >= R05 else ""
 
