@@ -26,13 +26,13 @@ JOBS = {
         "/data/chats",
     ),
     "dora": ("--bridge", "0.6", "--recipe", "qwen3_8b_peft_config", "--gpus", "8", "--workload", "dora"),
-    "vlm": ("--bridge", "0.6", "--family", "qwen3_vl", "--workload", "sft", "--gpus", "8"),
+    "vlm": ("--bridge", "0.6", "--family", "qwen3_vl", "--size", "8b", "--workload", "sft", "--gpus", "8"),
 }
 
 
 def launch_step(text: str) -> str:
     """The shell text of the step that launches."""
-    match = re.search(r"^  \d  launch:\n(.*?)^  \d  ", text, re.MULTILINE | re.DOTALL)
+    match = re.search(r"^  \d  launch\b[^\n]*:\n(.*?)^  \d  ", text, re.MULTILINE | re.DOTALL)
     assert match is not None, text
     return match[1]
 

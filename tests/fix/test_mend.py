@@ -83,14 +83,8 @@ def test_a_fix_that_would_bring_an_error_is_taken_back() -> None:
     assert "it would lead to" in reasons["align/pad-seq-to-mult-cp"]
 
 
-def test_no_multiple_where_the_release_forgets_it() -> None:
-    """0.4 does not hand the multiple to parquet packs: with context parallelism no value is right, without it 1 is."""
-    topology = "model:\n  context_parallel_size: 2\n  calculate_per_token_loss: true\nddp: {average_in_collective: false}\n"
+def test_a_multiple_that_nothing_needs_is_the_smallest() -> None:
     head = "# mbpack: bridge=0.4 recipe=llama3_8b_sft_config gpus=16 launcher=script\n"
-    split = fix(head + topology + "dataset:\n  packed_sequence_specs: {pad_seq_to_mult: 1}\n")
-    titles = [entry.finding.fix.title for entry in split.manual if entry.finding.fix is not None]
-    assert not split.changed
-    assert any("0.5.1 or later" in title for title in titles)
     whole = fix(
         head + "model: {tensor_model_parallel_size: 4, sequence_parallel: true}\n"
         "dataset:\n  packed_sequence_specs: {pad_seq_to_mult: null}\n"

@@ -297,7 +297,7 @@ TARGETS: dict[str, Callable[[Random], Sample]] = {
 }
 #: Out of a hundred inputs; the slow ones are rarer.
 WEIGHTS = {
-    "document": 36,
+    "document": 34,
     "fixed": 3,
     "migrated": 3,
     "overrides": 14,

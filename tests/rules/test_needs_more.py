@@ -30,7 +30,6 @@ TEXT, VLM, ENERGON = "llama3_8b_sft_config", "qwen25_vl_7b_sft_config", "qwen3_v
         ("step/thd-partition-mcore", "0.6", TEXT, OFFLINE_CP, "libraries"),
         ("vlm/inbatch-row-length", "0.6", VLM, "dataset: {enable_in_batch_packing: true}\n", "data"),
         ("nrg/overlong-sample-skipped", "0.7", ENERGON, NATIVE, "data"),
-        ("gbp/validation-size", "0.7", "llama3_8b_sft_2gpu_h100_bf16_config", ONLINE, "data"),
         ("gbp/mcore-scheduler", "nightly", "llama3_8b_sft_2gpu_h100_bf16_config", DYNAMIC, "libraries"),
         ("step/vlm-defer", "0.6", VLM, "dataset: {defer_in_batch_packing_to_step: true}\n", "step"),
         ("step/qwen3vl-owned", "0.6", VLM, "dataset: {defer_in_batch_packing_to_step: false}\n", "step"),

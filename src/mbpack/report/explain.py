@@ -80,7 +80,7 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
     if doc.notes:
         yield _title("Release notes", style)
         yield from _paragraph(doc.notes, style, "  ")
-    yield from _proof(rule)
+    yield from _proof(rule, style)
     if doc.upstream:
         yield _title("Upstream", style)
         for item in doc.upstream:
@@ -98,20 +98,19 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
     yield f"Ignore it in one file with a comment   # mbpack: ignore[{rule.code}] reason"
 
 
-def _proof(rule: Rule) -> Iterator[str]:
+def _proof(rule: Rule, style: Style) -> Iterator[str]:
     """How the consequence is known, for rules that speak of more than a refusal."""
     proof = proof_of(rule.code)
     if proof is None:
         return
     if proof.kind == SHOWN:
         names = ", ".join(f"{DEMONSTRATIONS}/{name}.py" for name in proof.detail.split())
-        yield f"Proof      shown by running upstream's own code of {words(proof.releases)}"
-        yield f"           {names}"
+        yield from style.wrap(f"shown by running upstream's own code of {words(proof.releases)}", "Proof      ", "           ")
+        yield from style.wrap(names, "           ", "           ")
         return
     said = {READ: "read in upstream's source", REPORTED: "reported in public"}[proof.kind]
-    yield f"Proof      {said}" + (f"; not run here: {proof.detail}" if proof.detail and proof.kind == READ else "")
-    if proof.detail and proof.kind == REPORTED:
-        yield f"           {proof.detail}"
+    detail = f"; not run here: {proof.detail}" if proof.kind == READ else f": {proof.detail}"
+    yield from style.wrap(said + (detail if proof.detail else ""), "Proof      ", "           ")
 
 
 def _span(rule: Rule) -> str:

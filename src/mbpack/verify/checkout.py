@@ -86,15 +86,13 @@ def _release(version: str) -> tuple[Release, str]:
         CheckoutError: the version is older than what mbpack knows, or no version.
     """
     try:
-        return parse_version(version).release, ""
+        found = parse_version(version).release
     except UnknownReleaseError as error:
-        line = version.split(".")
-        newest = max(release for release in RELEASES if release is not NIGHTLY).name
-        numbers = [int(part) for part in line[:2] if part.isdigit()]
-        if len(numbers) == 2 and numbers > [int(part) for part in newest.split(".")]:
-            note = f"{version} is newer than {newest}, the newest mbpack knows: the tests of {newest} are looked for"
-            return NIGHTLY, note
         raise CheckoutError(str(error)) from None
+    if found is not NIGHTLY:
+        return found, ""
+    newest = max(release for release in RELEASES if release is not NIGHTLY).name
+    return found, f"{version} is newer than {newest}, the newest mbpack knows: the tests of {newest} are looked for"
 
 
 def stated_version(root: Path) -> tuple[str | None, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown
-from mbpack.facts.gpus import GPUS, Gpu
+from mbpack.facts.gpus import Gpu, find_gpu
 from mbpack.rules.base import NOTE, Finding, Fix, Outcome, Rule
 
 if TYPE_CHECKING:
@@ -37,10 +37,11 @@ def needed(run: Run) -> Needed | None:
     Raises:
         Unknown: the model is not modelled, or an essential size is not known.
     """
-    if run.context.gpu is None or run.context.sources.get("gpu") == "recipe" or run.context.gpus is None:
+    gpu = find_gpu(run.context.gpu or "")
+    if gpu is None or run.context.sources.get("gpu") == "recipe" or run.context.gpus is None:
         return None
     if "memory needs" not in run.memo:
-        run.memo["memory needs"] = _estimated(run, GPUS[run.context.gpu])
+        run.memo["memory needs"] = _estimated(run, gpu)
     found = run.memo["memory needs"]
     if isinstance(found, Unknown):
         raise found

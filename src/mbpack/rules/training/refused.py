@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mbpack.config.run import Run
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: Where the findings of the other rules lie, and all refusals of the tables where several rules refuse.
 FOUND, REFUSED = "refused by rules", "refused by tables"
 _MOST = 4
+PRECISION = "mixed_precision"
 
 
 class Refused(RejectingRule):
@@ -115,6 +116,8 @@ class Refused(RejectingRule):
             if refusal.error and (explained or (found and refusal is not refusals[0])):
                 continue  # what Python stumbles over next follows from what is refused already
             reading = read(start.table, refusal, lambda key: _is_written(run, key))
+            if run.wrote(PRECISION) and any(key.rpartition(".")[2] in _written_by_precision(run) for key in reading.keys):
+                continue  # what an object of mixed precision makes of them is for the rules to say
             if named.intersection(reading.keys) or any(_below(key, over) for key in reading.keys for over in blamed):
                 explained = True
                 continue
@@ -153,6 +156,11 @@ class Refused(RejectingRule):
             station="load" if refusal.made else _station(run, start, refusal),
             offset=blamed.item.span.end if made and blamed.item is not None else 1,
         )
+
+
+def _written_by_precision(run: Run) -> Collection[str]:
+    """The fields that mixed precision writes over those of the model."""
+    return run.settings.schema.fields("MixedPrecisionConfig") or ()
 
 
 def _own(key: str) -> str:
