@@ -92,7 +92,7 @@ class Shape(Struct, frozen=True):
 
 
 #: Fields of a shape that Megatron-Core configurations have under the same name.
-SIZES = frozenset(structs.fields(Shape)[i].name for i in range(len(structs.fields(Shape)))) - {
+SIZES = frozenset(Shape.__struct_fields__) - {
     "name", "hf_ids", "classes", "computed", "published", "beyond", "beyond_why", "source", "encoder", "not_modelled",
 }  # fmt: skip
 
@@ -114,11 +114,17 @@ def _lines() -> tuple[list[str], dict[str, tuple[str, int | None]], dict[str, st
     return names, by_id, by_class
 
 
+@functools.cache
+def _types() -> dict[str, Any]:
+    """The type of every field; asked once, since the answer takes a millisecond."""
+    return {field.name: field.type for field in structs.fields(Shape)}
+
+
 @functools.lru_cache(maxsize=128)
 def _shape(line: str) -> Shape:
     names, _, _ = _lines()
     values: dict[str, Any] = {}
-    types = {field.name: field.type for field in structs.fields(Shape)}
+    types = _types()
     for name, cell in zip(names, line.split("\t"), strict=True):
         if name == "other":
             for pair in cell.split():

@@ -100,10 +100,12 @@ class DoesNotFit(Rule):
     code, slug = "MEM101", "mem/does-not-fit"
 
     def check(self, run: Run) -> Iterator[Finding]:
-        from mbpack.memory.verdict import Verdict
-
         found = needed(run)
-        if found is None or found.estimate.verdict not in (Verdict.NOT, Verdict.UNLIKELY) or _states(found) > _room(found):
+        if found is None:
+            return
+        from mbpack.memory.verdict import Verdict  # only where a GPU is named
+
+        if found.estimate.verdict not in (Verdict.NOT, Verdict.UNLIKELY) or _states(found) > _room(found):
             return
         estimate, setup = found.estimate, found.described.setup
         certain = estimate.verdict is Verdict.NOT
