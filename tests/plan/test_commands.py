@@ -51,6 +51,15 @@ def test_text_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert picture.read_bytes().startswith(b"<?xml")
 
 
+def test_a_picture_for_every_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "plan.svg"
+    wanted = ["--pack", "2048,4096", "--mode", "energon,in_batch", "--buffer", "8,16", "--plot", str(picture)]
+    assert run("plan", BIMODAL, "--dp", "2", "--no-chart", *wanted) == 0
+    written = [str(picture), *(str(tmp_path / f"plan-{mode}.svg") for mode in ("in_batch", "energon"))]
+    assert capsys.readouterr().out.splitlines()[-1] == f"written: {', '.join(written)}"
+    assert all(Path(one).read_bytes().startswith(b"<?xml") for one in written)
+
+
 def test_shards_add_up_and_the_choice_feeds_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain of the README: histograms of shards, a plan over both, its choice as a configuration."""
     from mbpack.cli.main import run as mbpack

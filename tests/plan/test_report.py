@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 from mbpack.facts.releases import parse_version
-from mbpack.plan import online
+from mbpack.plan import online, picture
 from mbpack.plan._optional import PlanError
 from mbpack.plan.answers import as_answers
 from mbpack.plan.candidates import Setup, evaluate
-from mbpack.plan.chart import buckets, plot, terminal_chart
+from mbpack.plan.chart import buckets, terminal_chart
 from mbpack.plan.histogram import Histogram
-from mbpack.plan.recommend import recommend
+from mbpack.plan.picture import path_of, plot
+from mbpack.plan.recommend import Recommendation, percent, recommend
 from mbpack.plan.report_json import Plan, as_json
 from mbpack.plan.report_text import as_lines, thousands
 
@@ -157,14 +160,84 @@ def test_thousands(number: float, shown: str) -> None:
     assert thousands(number) == shown
 
 
+SIMULATIONS = (
+    online.in_batch(ROWS, 8192, 4, 64, 2, 8),
+    online.energon(ROWS, 8192, 8, (8, 64)),
+    online.global_batch(ROWS, 8192, 64, 2, 8),
+    online.dynamic_cp(ROWS, 4096, 64, 4, 8),
+)
+
+
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
 def test_a_picture(name: str, start: bytes, tmp_path: Path) -> None:
-    plot(ROWS, made("0.5").candidates, str(tmp_path / name))
+    assert plot(made("0.5"), str(tmp_path / name)) == [str(tmp_path / name)]
     assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def texts(axes: Any) -> set[str]:
+    return {one.get_text() for one in axes.findobj(lambda artist: hasattr(artist, "get_text"))}
+
+
+def test_the_picture_says_what_it_is_about_and_marks_the_recommended_length() -> None:
+    plan = made()
+    figure = picture._pack_lengths(plan)
+    assert figure.get_suptitle() == "Recommended pack length: 8,192 tokens"
+    assert all(word in figure.get_supxlabel() for word in ("2,000 rows", "Megatron-Bridge 0.6", "TP 4", "CP 2", "SP", "DP 2"))
+    spread, summed, slots, cost = figure.axes[:4]
+    for axes in (spread, summed):
+        lines = {int(line.get_xdata()[0]): line.get_linestyle() for line in axes.lines if len(line.get_xdata()) == 2}
+        assert lines == {2048: ":", 4096: ":", 8192: "-"}
+        assert texts(axes) >= {"2,048", "4,096", "8,192"}
+    for axes in (slots, cost):
+        assert "★ 8,192" in texts(axes)
+    kept = {candidate.pack_size: f"keeps\n{percent(candidate.kept_share)}" for candidate in plan.candidates}
+    assert texts(slots) >= set(kept.values())
+    assert {f"{one.packed.steps_per_epoch:,}\n(gbs {one.batch.gbs:,})" for one in plan.candidates if one.packed} <= texts(cost)
+
+
+def test_the_curves_tell_how_many_rows_and_tokens_fit() -> None:
+    stored = ROWS.stored()
+    fitting = stored.lengths <= 2048
+    rows = 100 * stored.counts[fitting].sum() / stored.rows
+    tokens = 100 * (stored.counts * stored.lengths)[fitting].sum() / stored.tokens
+    curves = [line for line in picture._pack_lengths(made()).axes[1].lines if len(line.get_xdata()) > 2]
+    for line, share in zip(curves, (rows, tokens), strict=True):
+        there = np.searchsorted(line.get_xdata(), 2048, side="right") - 1
+        assert line.get_ydata()[there] == pytest.approx(share)
+        assert line.get_ydata()[-1] == 100
+
+
+def test_every_simulated_mode_has_its_own_picture(tmp_path: Path) -> None:
+    written = plot(made("0.7", SIMULATIONS), str(tmp_path / "a.svg"))
+    modes = ("in_batch", "energon", "global_batch", "dynamic_cp")
+    assert written == [str(tmp_path / "a.svg"), *(path_of(str(tmp_path / "a.svg"), mode) for mode in modes)]
+    assert len({Path(one).read_bytes() for one in written}) == 5
+
+
+def test_the_pictures_of_modes_show_their_numbers() -> None:
+    plan = made("0.7", SIMULATIONS)
+    drawn = {picture.mode_of(one): picture._DRAWN[picture.mode_of(one)](plan, one) for one in SIMULATIONS}
+    in_batch, energon, whole, dynamic = SIMULATIONS
+    assert texts(drawn["in_batch"]) >= {f"{in_batch.width_worst:,}", f"useful {in_batch.effective:.1f}%"}
+    assert f"{energon.buffer_95:,} samples" in drawn["energon"].get_suptitle()
+    curve = drawn["energon"].axes[0].lines[0]
+    assert list(curve.get_ydata()) == [one.fill.value for one in energon.fills]
+    assert f"{whole.microbatches_max}" in texts(drawn["global_batch"])
+    assert {f"{share:.1f}%" for pair in dynamic.groups.values() for share in pair} <= texts(drawn["dynamic_cp"])
+
+
+def test_rows_of_one_length_and_lengths_that_all_fail_can_be_drawn(tmp_path: Path) -> None:
+    rows = Histogram.of_lengths([100] * 8)
+    setup = Setup(parse_version("0.5"), cp=2)
+    candidates = evaluate(rows, (64,), setup)
+    same = Plan(rows, (), setup, (), candidates, recommend(candidates))
+    plot(same, str(tmp_path / "a.svg"))
+    failing = replace(made("0.5"), recommendation=Recommendation(None, ("none",)))
+    assert picture._pack_lengths(failing).get_suptitle() == "Pack lengths: none can be recommended"
 
 
 def test_a_picture_of_another_kind(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"\.png, \.svg or \.pdf"):
-        plot(ROWS, made().candidates, str(tmp_path / "a.bmp"))
+        plot(made(), str(tmp_path / "a.bmp"))
     with pytest.raises(PlanError, match="cannot write the plot"):
-        plot(ROWS, made().candidates, str(tmp_path / "missing" / "a.png"))
+        plot(made(), str(tmp_path / "missing" / "a.png"))

@@ -69,7 +69,9 @@ def plan(
     visual_tokens: Annotated[int, typer.Option(help="Merged visual tokens a sample, for energon's memory.")] = 0,
     patch: Annotated[int, typer.Option(help="Patch size of the vision tower: 14 or 16.")] = 14,
     json_output: Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the plan as JSON.")] = None,
-    plot: Annotated[str | None, typer.Option(help="Write a picture: FILE.png or FILE.svg.")] = None,
+    plot: Annotated[
+        str | None, typer.Option(help="Write a picture, and FILE-MODE for each mode: FILE.png, .svg or .pdf.")
+    ] = None,
     write_to: Annotated[str | None, typer.Option("--write", help="Write answers for `mbpack init --answers`.")] = None,
     choose: Annotated[int | None, typer.Option(help="Pack length for --write; else the recommended one.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False,
@@ -88,7 +90,7 @@ def plan(
     """Compare pack lengths on real row lengths: text, .npy, parquet, JSONL, packed data or histograms; - for stdin."""
     from mbpack.cli.plan_memory import memory_of
     from mbpack.plan._optional import PlanError
-    from mbpack.plan.chart import check_plot
+    from mbpack.plan.picture import check_plot, path_of
 
     try:
         options = reading_options(column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers)
@@ -100,6 +102,8 @@ def plan(
             check_plot(plot)
             check_target(plot, True)
         wanted = Simulations(_modes(mode), mbs, samples_per_step, _numbers("--buffer", buffer), visual_tokens, patch)
+        for name in wanted.modes if plot is not None else ():
+            check_target(path_of(str(plot), name), True)
         wanted.check()
         ranks = _ranks(dp, gpus, tp, pp, cp)
         setup = _setup(bridge, schema, tp=tp, pp=pp, cp=cp, eval_cp=eval_cp, sp=sp, dp=ranks, multiple=multiple)
@@ -310,9 +314,11 @@ def _deliver(
         else:
             write(lambda path: write_atomically(path, text.encode()), json_output)
     if plot is not None:
-        from mbpack.plan.chart import plot as draw
+        from mbpack.plan.picture import plot as draw
 
-        draw(made.histogram, made.candidates, plot)
+        pictures = draw(made, plot)
+        if json_output != "-":
+            print(f"written: {', '.join(pictures)}")
     if write_to is not None:
         from mbpack.plan.answers import as_answers
 

@@ -1,14 +1,10 @@
-"""The length distribution as a chart: in the terminal, or as a picture."""
+"""The length distribution as a chart in the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from mbpack.plan._optional import PlanError, one_line, optional
-from mbpack.plan.candidates import Candidate
 from mbpack.plan.histogram import Histogram
 
 _BAR = 30  # characters of the longest bar
@@ -63,50 +59,3 @@ def _bar(length: float, unicode: bool) -> str:
         return "#" * round(length) or ("." if length > 0 else "")
     whole, part = divmod(round(length * 8), 8)
     return "█" * whole + (" ▏▎▍▌▋▊▉"[part] if part else "") or ("▏" if length > 0 else "")
-
-
-def check_plot(path: str) -> Any:
-    """The module that draws, once it is sure that it can write such a file.
-
-    Raises:
-        MissingExtraError: without matplotlib.
-        PlanError: for a file type it cannot write.
-    """
-    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise PlanError(f"{path}: a plot is written as .png, .svg or .pdf")
-    return optional("matplotlib.figure", "plot", "--plot")
-
-
-def plot(histogram: Histogram, candidates: Sequence[Candidate], path: str) -> None:
-    """Write a picture: the distribution with the pack lengths, and what each candidate keeps and fills.
-
-    Raises:
-        MissingExtraError: without matplotlib.
-        PlanError: for a file type it cannot write, or a folder that cannot be written.
-    """
-    figures = check_plot(path)
-    figure = figures.Figure(figsize=(9, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    found = buckets(histogram, 20)
-    labels = [f"{bucket.limit:,}" for bucket in found]
-    places = range(len(found))
-    left.bar(places, [bucket.rows_share for bucket in found], width=0.8, label="rows")
-    left.plot(places, [bucket.tokens_share for bucket in found], "o-", color="tab:orange", label="tokens")
-    for candidate in candidates:
-        if candidate.pack_size in (bucket.limit for bucket in found):
-            place = next(i for i, bucket in enumerate(found) if bucket.limit == candidate.pack_size)
-            left.axvline(place + 0.5, color="grey", linestyle=":", linewidth=1)
-    left.set_xticks(list(places), labels, rotation=60, ha="right", fontsize=8)
-    left.set_xlabel("row length up to (tokens); dotted: pack lengths")
-    left.set_ylabel("share (%)")
-    left.legend()
-    names = [f"{candidate.pack_size:,}" for candidate in candidates]
-    right.plot(names, [candidate.kept_share for candidate in candidates], "o-", label="tokens kept")
-    right.plot(names, [candidate.packed.fill if candidate.packed else None for candidate in candidates], "s--", label="fill")
-    right.set_xlabel("pack length (tokens)")
-    right.set_ylabel("%")
-    right.legend()
-    try:
-        figure.savefig(path, metadata={"Date": None} if path.lower().endswith(".svg") else None)
-    except OSError as error:
-        raise PlanError(f"{path}: cannot write the plot ({one_line(error)})") from None

@@ -100,7 +100,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
             "reasons": list(plan.recommendation.reasons),
         },
         "memory": _memory(plan.memory),
-        "simulations": [{"mode": _mode(one), **asdict(one)} for one in plan.simulations],
+        "simulations": [{"mode": mode_of(one), **asdict(one)} for one in plan.simulations],
     }
 
 
@@ -173,6 +173,7 @@ def _estimates(candidate: Candidate, setup: Setup) -> dict[str, str]:
     return found
 
 
-def _mode(simulation: Any) -> str:
+def mode_of(simulation: Any) -> str:
+    """The name of a simulated mode."""
     names = {"InBatch": "in_batch", "Energon": "energon", "GlobalBatch": "global_batch", "DynamicCP": "dynamic_cp"}
     return names[type(simulation).__name__]
