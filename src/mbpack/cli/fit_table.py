@@ -22,4 +22,4 @@ def show(found: Fitted, width: int) -> None:
     for piece in breakdown(found):
         bar = ProgressBar(total=1, completed=piece.share, width=_BAR)
         table.add_row(piece.title, gib(piece.size), bar, "unverified" if piece.unverified else "")
-    Console(width=width).print(table)
+    Console(width=width, force_terminal=True).print(table)

@@ -39,7 +39,7 @@ def run(argv: Sequence[str]) -> int:
     """
     tolerant()
     try:
-        code = _dispatch(list(argv))
+        code = _coloured(list(argv))
         if sys.stdout is not None:  # None where the caller closed it
             sys.stdout.flush()
         return code
@@ -61,6 +61,19 @@ def run(argv: Sequence[str]) -> int:
         return INTERNAL
 
 
+def _coloured(argv: list[str]) -> int:
+    if not any(word.startswith("--color") for word in argv):
+        return _dispatch(argv)
+    from mbpack.cli.colour import ColourError, chosen
+
+    try:
+        with chosen(argv) as rest:
+            return _dispatch(rest)
+    except ColourError as error:
+        print(f"mbpack: {error}", file=sys.stderr)
+        return USAGE
+
+
 def _dispatch(argv: list[str]) -> int:
     if argv[:1] in (["--version"], ["-V"], ["version"]):
         from mbpack import __version__
@@ -72,10 +85,16 @@ def _dispatch(argv: list[str]) -> int:
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         print(f"mbpack: {_no_command(argv[0])}", file=sys.stderr)
         return USAGE
-    if len(argv) > 1 and argv[0] == "doctor" and not any(word.startswith("-") and word != "-" for word in argv):
-        from mbpack.cli.doctor import doctor  # no option to parse: loading typer takes as long as checking a file
+    if len(argv) > 1 and argv[0] == "doctor":
+        from mbpack.cli.doctor import doctor  # loading typer takes longer than checking a file
 
-        return doctor(list(argv[1:]))
+        if not any(word.startswith("-") and word != "-" for word in argv):
+            return doctor(list(argv[1:]))
+        from mbpack.cli.quick import arguments_of
+
+        given = arguments_of(doctor, argv[1:])
+        if given is not None:
+            return doctor(**given)
     import typer
 
     from mbpack.cli.help_texts import HELP, epilog

@@ -330,12 +330,14 @@ def _deliver(
 
 def show(lines: list[Line]) -> None:
     """Print a report: plain, or with colour on a terminal."""
-    if not sys.stdout.isatty():
+    from mbpack.report.style import is_coloured
+
+    if not is_coloured(sys.stdout):
         print("\n".join(text for text, _ in lines))
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, force_terminal=True)
     for text, style in lines:
         console.print(Text(text, style=style))

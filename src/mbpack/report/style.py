@@ -33,14 +33,25 @@ class Style(Struct, frozen=True):
         return columns.wrap(text, self.width, first, rest)
 
 
-def style_for(stream: TextIO | None = None) -> Style:
-    """Colour only where the stream is a terminal that understands it; NO_COLOR and TERM=dumb switch it off.
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a stream is a terminal; one that the caller closed is none."""
+    return hasattr(stream, "isatty") and stream.isatty()
 
-    The width is that of the terminal or of the variable COLUMNS, within reason.
-    """
+
+def is_coloured(stream: TextIO) -> bool:
+    """Colour only where the stream is a terminal that understands it: NO_COLOR switches it off, FORCE_COLOR on everywhere."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+
+
+def style_for(stream: TextIO | None = None) -> Style:
+    """How a stream is written to: in colour where :func:`is_coloured` says so, as wide as the terminal or COLUMNS, within reason."""
     stream = stream or sys.stdout
-    tty = hasattr(stream, "isatty") and stream.isatty()
-    colour = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    tty = is_terminal(stream)
+    colour = is_coloured(stream)
     if tty or os.environ.get("COLUMNS"):
         import shutil
 
