@@ -71,6 +71,10 @@ HELP = {
         "Print the completion script of a shell.", ('eval "$(mbpack completion bash)"', "mbpack completion zsh > _mbpack")
     ),
     "skill": Help("Print or install the skill for coding agents.", ("mbpack skill", "mbpack skill --install .claude/skills")),
+    "report": Help(
+        "Print versions and a redacted file for an issue.",
+        ("mbpack report", "mbpack report packing.yaml --gpus 16"),
+    ),
     "lsp": Help("Serve an editor (extra `lsp`).", ("pip install 'mbpack[lsp]'", "mbpack lsp")),
 }
 

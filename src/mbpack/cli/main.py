@@ -25,6 +25,7 @@ COMMANDS = {
     "schema": "mbpack.cli.schema",
     "completion": "mbpack.cli.completion",
     "skill": "mbpack.cli.skill",
+    "report": "mbpack.cli.report",
     "lsp": "mbpack.cli.lsp",
 }
 
