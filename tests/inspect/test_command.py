@@ -135,7 +135,7 @@ def test_the_packs_of_a_configuration(packs: Path, capsys: pytest.CaptureFixture
         (["*.nope"], "no file matches"),
         (["empty"], "no packed data in this directory"),
         (["notes.txt"], "packed data end in"),
-        (["p.parquet", "--format", "xml"], "text or json"),
+        (["p.parquet", "--format", "xml"], "use text, json"),
         (["p.parquet", "--bridge", "9.9"], "not known"),
         (["--config", "none.yaml"], "no such file"),
         (["--config", "broken.yaml"], "cannot be parsed"),

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
+from mbpack.cli.inputs import InputError
+from mbpack.cli.output import emit
 from mbpack.facts import formulas
 from mbpack.facts.formulas import Derived
 
@@ -32,32 +35,48 @@ def explain(
     gbs: Annotated[int | None, typer.Option(help="Global batch size.")] = None,
     seq_length: Annotated[int | None, typer.Option(help="Sequence or pack length in tokens.")] = None,
     max_seqlen_per_dp_cp_rank: Annotated[int | None, typer.Option(help="Tokens per rank of an online pack.")] = None,
+    output_format: Annotated[str, typer.Option("--format", metavar=choice(TEXT_JSON), help="How it is printed.")] = "text",
+    pager: Annotated[
+        bool, typer.Option("--pager/--no-pager", help="Show what is longer than the terminal in a pager (PAGER, else less).")
+    ] = True,
 ) -> int:
     """Explain a rule, key, mode, family or pitfall; with numbers, calculate. Without a topic: the map of everything."""
-    from mbpack.cli.output import emit
     from mbpack.report.columns import printable
-    from mbpack.report.explain import UnknownTopicError, overview, page
-    from mbpack.report.style import style_for
+    from mbpack.report.explain import UnknownTopicError, found, overview
+    from mbpack.report.style import Style, style_for
 
     numbers = Numbers(tp, pp, vpp, cp, eval_cp, sp, gpus, dp, mbs, gbs, seq_length, max_seqlen_per_dp_cp_rank)
-    style = style_for()
-    if topic is None:
-        emit(overview(style))
-        return 0
+    machine = output_format == "json"
+    style = Style() if machine else style_for()
     try:
-        answers = numbers.answers(topic)
-    except ValueError as error:
-        print(f"mbpack explain: {error}", file=sys.stderr)
-        return 2
-    try:
-        text = page(topic, style)
+        check_choice("--format", output_format, TEXT_JSON)
+        answers = numbers.answers(topic or "")
+        kind, text = found(topic, style) if topic is not None else ("overview", overview(style))
     except UnknownTopicError as error:
         if not answers:
-            print(f"mbpack explain: {printable(str(error))}", file=sys.stderr)
-            return 2
-        text = ""
-    emit("\n\n".join(part for part in ("\n".join(answers), text) if part))
+            return _refuse(printable(str(error)))
+        kind, text = "number", ""
+    except (ValueError, InputError) as error:
+        return _refuse(str(error))
+    if machine:
+        from mbpack.report.explain_json import explain_data
+        from mbpack.report.json import dumps
+
+        emit(dumps(explain_data(topic, kind, answers, text)), machine=True)
+        return 0
+    whole = "\n\n".join(part for part in ("\n".join(answers), text) if part)
+    if pager:
+        from mbpack.cli.pager import show
+
+        show(whole)
+    else:
+        emit(whole)
     return 0
+
+
+def _refuse(message: str) -> int:
+    print(f"mbpack explain: {message}", file=sys.stderr)
+    return 2
 
 
 class Numbers:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
 from mbpack.cli.inputs import InputError, is_script, split_arguments
 from mbpack.cli.output import emit
 from mbpack.cli.project import project_settings
@@ -39,16 +40,21 @@ def fit(
     explain: Annotated[
         str | None, typer.Option(help="Explain a row (formula, proof, numbers), or what a setting would change.")
     ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output_format: Annotated[str, typer.Option("--format", metavar=choice(TEXT_JSON), help="How it is printed.")] = "text",
+    json_output: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> int:
     """Estimate the GPU memory of a run: does it fit, what would save memory, which topologies fit."""
     from mbpack.memory.sizes import NotModelled
 
     try:
+        check_choice("--format", output_format, TEXT_JSON)
+        machine = json_output or output_format == "json"
+        if machine and explain is not None:
+            raise InputError("--explain prints text; the JSON report has formula, proof and bytes of every row")
         request, name = _request(inputs or [], recipe, bridge, gpus)
         wanted = _wanted(gpus, gpu, seq_length, hf_config, search and explain is None, max_length)
         found = _answer(request, wanted)
-        return _print(found, name, explain, json_output)
+        return _print(found, name, explain, machine)
     except (InputError, ContextError, NotModelled) as error:
         print(f"mbpack fit: {printable(' '.join(str(error).splitlines()))}", file=sys.stderr)
         return 2

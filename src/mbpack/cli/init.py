@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
+
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
+from mbpack.cli.inputs import InputError
 
 _MODES = "auto, offline, in_batch, energon, global_batch or none"
 
@@ -50,6 +54,13 @@ def init(
     output_as: Annotated[
         str, typer.Option("--as", help="yaml, overrides (KEY=VALUE arguments) or sbatch (a Slurm script).")
     ] = "yaml",
+    output_format: Annotated[
+        str, typer.Option("--format", metavar=choice(TEXT_JSON), help="json: ask nothing, print what was decided and written.")
+    ] = "text",
+    modeline: Annotated[
+        str | None,
+        typer.Option(metavar="SCHEMA", help="First line for editors: path or URL of what `mbpack schema overrides` writes."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the defaults for what is not given.")] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="Never ask: name the missing flags and exit 2.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show everything, write nothing.")] = False,
@@ -60,6 +71,11 @@ def init(
     from mbpack.wizard.run import Options, run
 
     given = locals()
+    try:
+        check_choice("--format", output_format, TEXT_JSON)
+    except InputError as error:
+        print(f"mbpack init: {error}", file=sys.stderr)
+        return 2
     return run(
         Options(
             flags={name: given[name] for name in KINDS if given.get(name) is not None},
@@ -71,5 +87,7 @@ def init(
             no_input=no_input,
             dry_run=dry_run,
             force=force,
+            machine=output_format == "json",
+            modeline=modeline,
         )
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
 from mbpack.cli.inputs import InputError, read
 from mbpack.config.context import ContextError, Given, check_value
 from mbpack.engine.packs import Intended, Looking, examine_configured, examine_packs
@@ -34,12 +35,11 @@ def inspect(
     gbs: Annotated[int | None, typer.Option(min=1, help="Global batch size, in packs.")] = None,
     eos: Annotated[int | None, typer.Option(min=0, help="End-of-sequence token; else the usual last token.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
-    output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    output_format: Annotated[str, typer.Option("--format", metavar=choice(TEXT_JSON), help="How it is printed.")] = "text",
 ) -> int:
     """Look inside packed data: files, directories or patterns of parquet (or .npy) packs, and metadata files."""
     try:
-        if output_format not in ("text", "json"):
-            raise InputError(f"--format {output_format}: text or json")
+        check_choice("--format", output_format, TEXT_JSON)
         flags = Given(
             None if bridge is None else check_value("bridge", bridge, "--bridge"),
             recipe,

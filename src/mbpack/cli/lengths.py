@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
+from mbpack.cli.inputs import InputError
+
 if TYPE_CHECKING:
     from mbpack.plan.readers import Options
 
@@ -41,6 +44,9 @@ def register(app: typer.Typer) -> None:
 def lengths(
     files: Annotated[list[str], typer.Argument(metavar="FILES...", show_default=False)],
     output: Annotated[str | None, typer.Option(help="Write the histogram to this file; - for standard output.")] = None,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar=choice(TEXT_JSON), help="json: print the histogram, as --output - does.")
+    ] = "text",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     column: Column = None,
     counts: Counts = "stored",
@@ -56,9 +62,10 @@ def lengths(
     from mbpack.plan._optional import PlanError
 
     try:
+        check_choice("--format", output_format, TEXT_JSON)
         options = reading_options(column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers)
-        return _lengths(files, output, force, options)
-    except PlanError as error:
+        return _lengths(files, output, force, options, output_format == "json")
+    except (PlanError, InputError) as error:
         print(f"mbpack lengths: {error}", file=sys.stderr)
         return 2
 
@@ -93,7 +100,7 @@ def reading_options(
     return Options(column, counts, spec, workers)  # type: ignore[arg-type]
 
 
-def _lengths(files: list[str], output: str | None, force: bool, options: Options) -> int:
+def _lengths(files: list[str], output: str | None, force: bool, options: Options, machine: bool) -> int:
     from mbpack.plan.chart import terminal_chart
     from mbpack.plan.readers import read_all, schema_of, tokenizer_of
     from mbpack.plan.report_text import head_line
@@ -104,7 +111,9 @@ def _lengths(files: list[str], output: str | None, force: bool, options: Options
         histogram, readings = read_all(files, _with(options, progress))
     schema = schema_of(readings)
     tokenizer = options.tokenizer.path if options.tokenizer is not None else tokenizer_of(readings)
-    if output == "-":
+    if output == "-" or machine:
+        if output not in (None, "-"):
+            write(lambda path: histogram.save(path, schema, tokenizer), str(output))
         sys.stdout.write(histogram.to_json(schema, tokenizer))
         return 0
     for reading in readings:

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
+from mbpack.cli.inputs import InputError
 from mbpack.cli.output import emit
 
 KINDS = ("recipes", "families", "rules", "keys", "releases")
-FORMATS = ("text", "json")
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +26,7 @@ def list_all(
         list[str] | None, typer.Argument(help="Only lines that hold all of these words.", show_default=False)
     ] = None,
     bridge: Annotated[str, typer.Option(help="Megatron-Bridge release; recipes, families and keys are those of it.")] = "0.6",
-    output_format: Annotated[str, typer.Option("--format", help=f"{' or '.join(FORMATS)}.")] = "text",
+    output_format: Annotated[str, typer.Option("--format", metavar=choice(TEXT_JSON), help="How it is printed.")] = "text",
 ) -> int:
     """List recipes, families, rules, keys or releases; words narrow the list (`mbpack list recipes qwen3 sft`)."""
     from mbpack.config.context import ContextError, check_value
@@ -33,11 +34,10 @@ def list_all(
 
     if kind not in KINDS:
         return _refuse(f"{kind!r} cannot be listed; use {', '.join(KINDS)}")
-    if output_format not in FORMATS:
-        return _refuse(f"--format {output_format} is not known; use {' or '.join(FORMATS)}")
     try:
+        check_choice("--format", output_format, TEXT_JSON)
         check_value("bridge", bridge, "--bridge")
-    except ContextError as error:
+    except (ContextError, InputError) as error:
         return _refuse(str(error))
     release = parse_version(bridge).release.name
     wanted = [word.lower() for word in words or ()]

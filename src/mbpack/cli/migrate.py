@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
 from mbpack.cli.fixing import write_file
 from mbpack.cli.inputs import InputError, is_script, read, split_arguments
+from mbpack.cli.output import emit
 from mbpack.config.context import ContextError, Given
 from mbpack.fix.diff import unified
 from mbpack.fix.migrate import Migration, migrate
+from mbpack.fix.migrate_json import migrate_data, one_data
 from mbpack.fix.state import State
 
 
@@ -31,9 +34,14 @@ def command(
     ] = False,
     output: Annotated[str | None, typer.Option(help="Write the result to another file.")] = None,
     backup: Annotated[bool, typer.Option("--backup", help="Keep the original beside the file.")] = False,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar=choice(TEXT_JSON), help="json: everything that is said, in one object.")
+    ] = "text",
 ) -> int:
     """Move override files, run_config.yaml files or KEY=VALUE lists to another release, and say what to decide."""
     try:
+        check_choice("--format", output_format, TEXT_JSON)
+        machine = output_format == "json"
         given = split_arguments(inputs)
         if given.paths and given.overrides:
             raise InputError("give files or KEY=VALUE arguments, not both")
@@ -43,9 +51,14 @@ def command(
         for path, _ in given.paths:
             states += _of_script(path) if is_script(path) else [State((read(path),))]
         code = 0
+        files: list[dict[str, Any]] = []
         for state in states:
             made = _one(state, to, source, recipe)
-            code = max(code, _finish(made, diff, output, backup))
+            code = max(code, _report(made, diff, output, backup, files) if machine else _finish(made, diff, output, backup))
+        if machine:
+            from mbpack.report.json import dumps
+
+            emit(dumps(migrate_data(files)), machine=True)
         return code
     except (InputError, ContextError) as error:
         print(f"mbpack migrate: {error}", file=sys.stderr)
@@ -98,12 +111,29 @@ def _finish(made: Migration, diff: bool, output: str | None, backup: bool) -> in
         for argument in made.state.overrides:
             print(argument)
     sys.stdout.flush()
-    for line in _report(made, diff):
+    for line in _lines(made, diff):
         print(line, file=stream)
     return int(changed) if diff else 0
 
 
-def _report(made: Migration, diff: bool) -> Iterator[str]:
+def _report(made: Migration, diff: bool, output: str | None, backup: bool, files: list[dict[str, Any]]) -> int:
+    """Write as without a report, and add what there is to say to ``files``; the contents of stdin are only told."""
+    written = None
+    changed = made.state.texts != made.start.texts
+    if made.state.documents and not diff:
+        before, after = made.start.documents[0], made.state.documents[0]
+        target = output if output is not None else before.path or "-"
+        if output not in (None, "-"):
+            _write(target, after.encode(after.text))
+            written = target
+        elif target != "-" and changed:
+            write_file(target, before, after.encode(after.text), backup)
+            written = target
+    files.append(one_data(made, written))
+    return int(changed) if diff else 0
+
+
+def _lines(made: Migration, diff: bool) -> Iterator[str]:
     name = (made.state.documents[0].path if made.state.documents else None) or "arguments"
     yield f"{'stdin' if name == '-' else name}: Megatron-Bridge {made.source} -> {made.target.text}"
     for title, texts in (

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
+from mbpack.cli.inputs import InputError
 from mbpack.cli.lengths import (
     AddBos,
     AddEos,
@@ -68,7 +70,8 @@ def plan(
     buffer: Annotated[str | None, typer.Option(help="packing_buffer_size values for energon.")] = None,
     visual_tokens: Annotated[int, typer.Option(help="Merged visual tokens a sample, for energon's memory.")] = 0,
     patch: Annotated[int, typer.Option(help="Patch size of the vision tower: 14 or 16.")] = 14,
-    json_output: Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the plan as JSON.")] = None,
+    output_format: Annotated[str, typer.Option("--format", metavar=choice(TEXT_JSON), help="How it is printed.")] = "text",
+    json_output: Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the plan as JSON too.")] = None,
     plot: Annotated[
         str | None, typer.Option(help="Write a picture, and FILE-MODE for each mode: FILE.png, .svg or .pdf.")
     ] = None,
@@ -93,6 +96,9 @@ def plan(
     from mbpack.plan.picture import check_plot, path_of
 
     try:
+        check_choice("--format", output_format, TEXT_JSON)
+        if output_format == "json" and json_output is None:
+            json_output = "-"
         options = reading_options(column, counts, tokenizer, chat_template, turn_tokens, row_tokens, add_bos, add_eos, workers)
         if write_to is not None:
             check_target(write_to, force)
@@ -115,7 +121,7 @@ def plan(
         made = _with_memory(made, memory_of(made.setup, sizes, recipe, gpu, gpus))
         made = replace(made, simulations=_simulate(made, wanted))
         _deliver(made, json_output, plot, write_to, choose, chart)
-    except PlanError as error:
+    except (PlanError, InputError) as error:
         print(f"mbpack plan: {error}", file=sys.stderr)
         return 2
     except MemoryError:  # a histogram is small however many rows it stands for

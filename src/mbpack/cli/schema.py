@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from mbpack.cli.choices import choice
 from mbpack.cli.output import emit
 
-KINDS = ("overrides", "report")
+#: Files that people write, then the reports of the commands; see `mbpack.report.command_schemas`.
+KINDS = ("overrides", "report", "explain", "init", "migrate", "list", "fit", "plan", "lengths", "inspect", "verify")
 
 
 def register(app: typer.Typer) -> None:
@@ -18,18 +20,24 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(help="overrides (files that people write) or report (`mbpack doctor --format json`).")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar=choice(KINDS),
+            help="overrides: files that people write; report: `mbpack doctor --format json`; else a command's.",
+        ),
+    ],
     bridge: Annotated[str, typer.Option(help="Megatron-Bridge release of the override files.")] = "0.6",
     output: Annotated[str | None, typer.Option(help="Write it to a file.")] = None,
 ) -> int:
-    """Print a JSON Schema: of override files, for yaml-language-server and check-jsonschema, or of mbpack's own JSON report."""
+    """Print a JSON Schema: of override files, for yaml-language-server and check-jsonschema, or of a command's JSON report."""
     from mbpack.config.context import ContextError, check_value
     from mbpack.config.writing import write_atomically
     from mbpack.facts.releases import parse_version
     from mbpack.report.json import dumps
 
     if kind not in KINDS:
-        return _refuse(f"{kind!r} has no schema; use {' or '.join(KINDS)}")
+        return _refuse(f"{kind!r} has no schema; use {', '.join(KINDS)}")
     try:
         check_value("bridge", bridge, "--bridge")
     except ContextError as error:
@@ -39,9 +47,9 @@ def schema(
 
         text = dumps(override_schema(parse_version(bridge).release.name))
     else:
-        from mbpack.report.report_schema import report_schema
+        from mbpack.report.command_schemas import SCHEMAS
 
-        text = dumps(report_schema())
+        text = dumps(SCHEMAS[kind]())
     if output is None or output == "-":
         emit(text, machine=True)
         return 0

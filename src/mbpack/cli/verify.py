@@ -15,6 +15,7 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mbpack.cli.choices import TEXT_JSON, check_choice, choice
 from mbpack.cli.inputs import InputError
 from mbpack.cli.project import project_settings
 from mbpack.cli.session import Options, Unit, requests
@@ -44,13 +45,12 @@ def verify(
     python: Annotated[str | None, typer.Option(help="Interpreter for --run instead of `uv run python`.")] = None,
     timeout: Annotated[int, typer.Option(min=1, help="Seconds one selection may take.")] = 1800,
     gpu_tests: Annotated[bool, typer.Option("--gpu-tests", help="Run those that need GPUs too.")] = False,
-    output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    output_format: Annotated[str, typer.Option("--format", metavar=choice(TEXT_JSON), help="How it is printed.")] = "text",
 ) -> int:
     """Upstream's own tests for a configuration, or for all packing features: printed, checked in a checkout, or run."""
     try:
         report = _prepare(config, repo, bridge, feature)
-        if output_format not in ("text", "json"):
-            raise InputError(f"--format {output_format}: text or json")
+        check_choice("--format", output_format, TEXT_JSON)
         if run_tests:
             if report.checkout is None:
                 raise InputError("--run needs a checkout: name it with --repo DIR")

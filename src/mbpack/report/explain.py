@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mbpack.facts import upstream_tests
 from mbpack.facts.homes import homes, in_both
 from mbpack.facts.keys import CP, EP, ETP, PP, RENAMES, TP, VPP, path_in
 from mbpack.facts.modes import MODES, Mode
+from mbpack.facts.pages import rule_url
 from mbpack.facts.pitfalls import PITFALLS, Pitfall
 from mbpack.facts.proofs import DEMONSTRATIONS, READ, REPORTED, SHOWN, proof_of
 from mbpack.facts.releases import DEFAULT, NIGHTLY, RELEASES
@@ -30,10 +31,19 @@ def page(topic: str, style: Style) -> str:
     Raises:
         UnknownTopicError: nothing goes by that name.
     """
-    for find in (_rule, _pitfall, _mode, releases_page, _key, more.number_page, more.family_page, more.topic_page):
+    return found(topic, style)[1]
+
+
+def found(topic: str, style: Style) -> tuple[str, str]:
+    """What kind of thing a topic is, and its page.
+
+    Raises:
+        UnknownTopicError: nothing goes by that name.
+    """
+    for kind, find in _FINDERS.items():
         lines = find(topic, style)
         if lines is not None:
-            return "\n".join(lines)
+            return kind, "\n".join(lines)
     raise UnknownTopicError(_unknown(topic))
 
 
@@ -95,6 +105,7 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
     if about:
         words = ", ".join(f"pitfall {pitfall.number} ({pitfall.title})" for pitfall in about)
         yield from style.wrap(words, "See also   ", "           ")
+    yield f"Page       {rule_url(rule.code)}"
     yield f"Ignore it in one file with a comment   # mbpack: ignore[{rule.code}] reason"
 
 
@@ -272,3 +283,16 @@ def _unknown(topic: str) -> str:
         hint = f"; pitfalls are numbered from 1 to {len(PITFALLS)}"
     topic = topic if len(topic) <= 60 else topic[:59] + "…"
     return f"nothing is called {topic}{hint} (mbpack explain lists modes, pitfalls and rules)"
+
+
+#: Kinds of topics in the order in which a name is looked for.
+_FINDERS: dict[str, Callable[[str, Style], list[str] | None]] = {
+    "rule": _rule,
+    "pitfall": _pitfall,
+    "mode": _mode,
+    "releases": releases_page,
+    "key": _key,
+    "number": more.number_page,
+    "family": more.family_page,
+    "topic": more.topic_page,
+}

@@ -1,97 +1,85 @@
-"""The JSON Schema of `mbpack doctor --format json`, schema_version 1.
-
-Fields may be added within a version; a field that changes its meaning or goes makes a new one.
-"""
+"""The JSON Schema of `mbpack doctor --format json`, also with `--fix` and `--diff`, schema_version 1."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mbpack.report.json import SCHEMA_VERSION
-
-_TEXT = {"type": "string"}
-_NUMBER = {"type": "integer"}
-_ANY: dict[str, Any] = {}
+from mbpack.report.schema_parts import ANY, TEXT, WHOLE, YES_NO, array, mapping, maybe, record, root, word
 
 
 def report_schema() -> dict[str, Any]:
     """The schema of the whole report."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"mbpack report {SCHEMA_VERSION}",
-        **_object(
-            schema_version={"const": SCHEMA_VERSION},
-            mbpack=_TEXT,
-            files={"type": "array", "items": _file()},
-            problems=_list(_object(path=_maybe(_TEXT), message=_TEXT)),
-            summary=_object(files=_NUMBER, errors=_NUMBER, warnings=_NUMBER),
-        ),
+    return of_files("report", file_schema())
+
+
+def of_files(name: str, of_one: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a report on several configurations, from that of one."""
+    parts = {
+        "mbpack": TEXT,
+        "files": array(of_one),
+        "problems": array(record(path=maybe(TEXT), message=TEXT)),
+        "summary": record(files=WHOLE, errors=WHOLE, warnings=WHOLE),
     }
+    return root(name, SCHEMA_VERSION, parts)
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    """An object that has all of these, and may have more."""
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
-def _maybe(held: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [held, {"type": "null"}]}
-
-
-def _list(of: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": of}
-
-
-def _file() -> dict[str, Any]:
-    return _object(
-        path=_maybe(_TEXT),
-        context=_maybe(
-            _object(
-                bridge=_TEXT,
-                recipe=_maybe(_TEXT),
-                gpus=_maybe(_NUMBER),
-                gpu=_maybe(_TEXT),
-                launcher={"enum": ["run_recipe", "script", None]},
-                sources={"type": "object", "additionalProperties": _TEXT},
+def file_schema(optional: dict[str, Any] | None = None) -> dict[str, Any]:
+    """One configuration; ``fixes`` and ``diff`` are there with ``--fix`` and ``--diff``."""
+    after_fixing = {"fixes": array(record(code=TEXT, title=TEXT)), "diff": TEXT}
+    return record(
+        {**after_fixing, **(optional or {})},
+        path=maybe(TEXT),
+        context=maybe(
+            record(
+                bridge=TEXT,
+                recipe=maybe(TEXT),
+                gpus=maybe(WHOLE),
+                gpu=maybe(TEXT),
+                launcher=word("run_recipe", "script", None),
+                sources=mapping(TEXT),
             )
         ),
-        mode={"enum": ["offline", "in_batch", "energon", "global_batch", "none", "unknown"]},
-        verdict={"enum": ["rejected", "accepted", "unknown"]},
-        candidates=_maybe(
-            _object(
-                recipes=_NUMBER,
-                rejected=_NUMBER,
-                accepted=_NUMBER,
-                unknown=_NUMBER,
-                few=_list(_object(code=_TEXT, slug=_TEXT, message=_TEXT, recipes=_NUMBER)),
+        mode=word("offline", "in_batch", "energon", "global_batch", "none", "unknown"),
+        verdict=word("rejected", "accepted", "unknown"),
+        candidates=maybe(
+            record(
+                {"names": array(TEXT)},
+                recipes=WHOLE,
+                rejected=WHOLE,
+                accepted=WHOLE,
+                unknown=WHOLE,
+                few=array(record(code=TEXT, slug=TEXT, message=TEXT, recipes=WHOLE)),
             )
         ),
-        findings=_list(_finding()),
-        not_checked=_list(_object(code=_TEXT, needs=_list(_TEXT))),
-        derived={"type": "object", "additionalProperties": _NUMBER},
-        upstream_tests=_list(_TEXT),
+        findings=array(_finding()),
+        not_checked=array(record(code=TEXT, needs=array(TEXT))),
+        derived=mapping(WHOLE),
+        upstream_tests=array(TEXT),
     )
 
 
 def _finding() -> dict[str, Any]:
-    place = {name: _maybe(_NUMBER) for name in ("line", "column")}
-    return _object(
+    place = {name: maybe(WHOLE) for name in ("line", "column")}
+    elsewhere = {"path": TEXT}  # where it is not the file reported on
+    return record(
+        elsewhere,
         code={"type": "string", "pattern": "^[A-Z]{3}[0-9]{3}$"},
-        slug=_TEXT,
-        severity={"enum": ["error", "warning", "info"]},
-        consequence={"enum": ["rejected", "crash", "silent", "ignored", "waste", "note"]},
-        when={"enum": ["load", "validate", "data", "first-step", "evaluation", "resume", "always"]},
-        message=_TEXT,
-        why=_TEXT,
-        key=_maybe(_TEXT),
+        slug=TEXT,
+        severity=word("error", "warning", "info"),
+        consequence=word("rejected", "crash", "silent", "ignored", "waste", "note"),
+        when=word("load", "validate", "data", "first-step", "evaluation", "resume", "always"),
+        message=TEXT,
+        why=TEXT,
+        key=maybe(TEXT),
         **place,
-        end_column=_maybe(_NUMBER),
-        related=_list(_object(key=_TEXT, **place, value=_ANY)),
-        fix=_maybe(_object(safety={"enum": ["safe", "unsafe"]}, title=_TEXT, edits=_list(_edit()))),
-        fires_first={"type": "boolean"},
-        holds_for=_maybe(_object(recipes=_NUMBER, of=_NUMBER, such_as=_list(_TEXT), not_with=_list(_TEXT))),
+        end_column=maybe(WHOLE),
+        related=array(record(elsewhere, key=TEXT, **place, value=ANY)),
+        fix=maybe(record(safety=word("safe", "unsafe"), title=TEXT, edits=array(_edit()))),
+        fires_first=YES_NO,
+        holds_for=maybe(record(recipes=WHOLE, of=WHOLE, such_as=array(TEXT), not_with=array(TEXT))),
     )
 
 
 def _edit() -> dict[str, Any]:
-    return _object(op=_TEXT, key=_TEXT, value=_ANY, to=_maybe(_TEXT))
+    return record(op=TEXT, key=TEXT, value=ANY, to=maybe(TEXT))

@@ -38,6 +38,8 @@ class Options:
     no_input: bool = False
     dry_run: bool = False
     force: bool = False
+    machine: bool = False  # print JSON, ask nothing
+    modeline: str | None = None  # schema that the first line names for editors
 
 
 def run(options: Options) -> int:
@@ -62,18 +64,22 @@ def _run(options: Options) -> int:
         raise UsageError(f"--as {options.form}: write yaml, overrides or sbatch")
     if options.form == SBATCH and options.output == Options().output:
         options.output = "packing.sbatch"
+    if options.modeline is not None and options.form != YAML:
+        raise UsageError("--modeline names the schema of a YAML file: leave out --as")
     for target in (options.output, options.save_answers):
         if target not in (None, STDOUT):
             check_target(str(target))
     given = given_answers(options)
     if options.form == SBATCH and given.setdefault("launcher", RUN_RECIPE) != RUN_RECIPE:
         raise UsageError("--as sbatch starts run_recipe.py: leave out --launcher, or say run_recipe")
-    interactive = not options.yes and not options.no_input and prompt.has_terminal()
+    interactive = not (options.yes or options.no_input or options.machine) and prompt.has_terminal()
     if interactive:
         return _interactive(naming.settled(given) if "recipe" in given else given, options)
     given = naming.settled(given)
     complete = _without_asking(given, options)
     plan = make_plan(Draft(complete))
+    if options.machine:
+        return _report(plan, options, complete)
     if options.form == OVERRIDES:
         return _print_overrides(plan, options, complete)
     return _write_file(plan, options, complete, None) or DONE
@@ -115,7 +121,7 @@ def _without_asking(given: dict[str, Any], options: Options) -> dict[str, Any]:
         return with_defaults(given)
     open_keys = missing(given)
     if open_keys:
-        why = "are missing" if options.no_input else "are missing and there is no terminal to ask on"
+        why = "are missing" if options.no_input or options.machine else "are missing and there is no terminal to ask on"
         raise UsageError(_missing_flags(open_keys, why) + "; --yes takes the defaults")
     return with_defaults(given)
 
@@ -241,6 +247,25 @@ def _print_overrides(plan: Plan, options: Options, complete: Mapping[str, Any]) 
     return DONE
 
 
+def _report(plan: Plan, options: Options, complete: Mapping[str, Any]) -> int:
+    """Write the file as without a report, and print what was decided as JSON."""
+    from mbpack.report.json import dumps
+    from mbpack.wizard.report_json import init_data
+
+    only_text = options.output == STDOUT or (options.form == OVERRIDES and options.output == Options().output)
+    path = None if only_text else options.output
+    text = "\n".join(command_words(plan)) + "\n" if options.form == OVERRIDES else _text(plan, options)
+    written = False
+    if path is not None and not options.dry_run:
+        _check_overwrite(path, text, options)
+        written = existing(path) != text
+        if written:
+            write(path, text)
+    _save(options, complete)
+    print(dumps(init_data(plan, options.form, path, written, text, complete, options.form == SBATCH)))
+    return DONE
+
+
 def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], session: Session | None) -> int | None:
     """Show the file and write it; None where the user wants to go back to the questions of the session."""
     width, path = prompt.width(), options.output
@@ -272,6 +297,8 @@ def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], sessi
 
 def _text(plan: Plan, options: Options) -> str:
     """What is written: the file itself, or a Slurm script that gives the same as arguments."""
+    if options.form == YAML and options.modeline is not None:
+        return f"# yaml-language-server: $schema={options.modeline}\n{plan.text}"
     if options.form != SBATCH:
         return plan.text
     if any(line.key == "dataset._target_" for line in plan.lines):
