@@ -67,6 +67,8 @@ def test_findings_are_published_at_their_place(tmp_path: Path) -> None:
     (loss,) = (one for one in found if one.code == "CPL101")
     assert loss.severity is types.DiagnosticSeverity.Error
     assert loss.source == "mbpack"
+    assert loss.code_description is not None
+    assert loss.code_description.href.endswith("/rules/CPL101.html")
     assert loss.range == types.Range(types.Position(4, 28), types.Position(4, 33))
     assert [place.location.range.start.line for place in loss.related_information or ()] == [2]
     assert "fix: calculate_per_token_loss: true" in loss.message

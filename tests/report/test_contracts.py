@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from mbpack.cli.main import run
+from mbpack.facts.pages import rule_url
 from mbpack.report.places import _root
 from mbpack.report.report_schema import report_schema
 
@@ -69,7 +70,9 @@ def test_sarif_is_what_the_standard_and_github_take(report: Report, argv: list[s
             assert place["region"]["startLine"] >= 1
             assert place["artifactLocation"]["uri"]
         assert result["message"]["text"]
-        assert one["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+        rule = one["tool"]["driver"]["rules"][result["ruleIndex"]]
+        assert rule["id"] == result["ruleId"]
+        assert rule["helpUri"] == rule_url(result["ruleId"])
 
 
 @pytest.mark.parametrize("argv", SURROUNDINGS, ids=" ".join)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
+from mbpack.cli.choices import choice
+from mbpack.cli.colour import WORDS as COLOURS
 from mbpack.cli.output import emit
 
 SHELLS = ("bash", "zsh", "fish")
@@ -18,8 +20,8 @@ def register(app: typer.Typer) -> None:
     app.command("completion")(completion)
 
 
-def completion(shell: Annotated[str, typer.Argument(help=f"{', '.join(SHELLS)}.")]) -> int:
-    """Print a completion script with commands, options, recipes of the default release, rule codes and releases."""
+def completion(shell: Annotated[str, typer.Argument(metavar=choice(SHELLS), help="The shell.")]) -> int:
+    """Print a completion script with commands, options and their words, recipes of the default release, rule codes and releases."""
     if shell not in SHELLS:
         print(f"mbpack completion: {shell!r} has no script; use {', '.join(SHELLS)}", file=sys.stderr)
         return 2
@@ -27,81 +29,109 @@ def completion(shell: Annotated[str, typer.Argument(help=f"{', '.join(SHELLS)}."
     return 0
 
 
-def _options() -> dict[str, list[str]]:
-    """Command -> its long options."""
+class Completed(NamedTuple):
+    """What can be completed in a command: options, the words that an option takes, and the words that stand alone."""
+
+    options: list[str]
+    values: dict[str, list[str]]
+    words: list[str]
+
+
+def _commands() -> dict[str, Completed]:
     from importlib import import_module
 
     from typer.main import get_command
 
     from mbpack.cli.main import COMMANDS
 
+    known = _known()
     found = {}
     for name, module in COMMANDS.items():
         app = typer.Typer(add_completion=False)
         import_module(module).register(app)
         params = get_command(app).params
-        found[name] = sorted({text for param in params for text in param.opts if text.startswith("--")} | {"--help"})
+        values: dict[str, list[str]] = {"--color": list(COLOURS)}
+        words = known["explain"] if name == "explain" else []
+        for param in params:
+            choices = _choices(param.metavar)
+            if param.param_type_name == "argument":
+                words = words or choices
+                continue
+            for option in (text for text in param.opts if text.startswith("--")):
+                taken = choices or known.get(option, [])
+                if taken:
+                    values[option] = taken
+        options = {text for param in params for text in (*param.opts, *param.secondary_opts) if text.startswith("--")}
+        found[name] = Completed(sorted(options | {"--help", "--color"}), dict(sorted(values.items())), words)
     return found
 
 
-def _values() -> dict[str, list[str]]:
-    """Option -> the words that it takes."""
-    from mbpack.cli.doctor import FORMATS
-    from mbpack.config.context import LAUNCHERS
+def _choices(metavar: str | None) -> list[str]:
+    """The words of a metavar like `[text|json]`."""
+    held = metavar[1:-1] if metavar is not None and metavar[:1] == "[" and metavar[-1:] == "]" else ""
+    return held.split("|") if "|" in held and " " not in held else []
+
+
+def _known() -> dict[str, list[str]]:
+    """Option of any command -> the words that it takes; `explain` stands for its topics."""
+    from mbpack.facts.families import FAMILIES
     from mbpack.facts.gpus import GPUS
     from mbpack.facts.recipes import names
     from mbpack.facts.releases import DEFAULT, RELEASES
-    from mbpack.rules.catalogue import ALL_RULES
+    from mbpack.facts.upstream_tests import FEATURES
+    from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 
     codes = sorted(rule.code for rule in ALL_RULES)
+    releases = [release.name for release in RELEASES]
     return {
-        "--bridge": [release.name for release in RELEASES],
-        "--to": [release.name for release in RELEASES],
+        "--bridge": releases,
+        "--to": releases,
+        "--from": releases,
         "--recipe": names(DEFAULT.name),
-        "--launcher": list(LAUNCHERS),
+        "--family": sorted(family.name for family in FAMILIES),
         "--gpu": sorted(GPUS),
-        "--format": list(FORMATS),
+        "--feature": list(FEATURES),
         "--select": codes,
         "--ignore": codes,
+        "explain": sorted(BY_NAME),
     }
 
 
-def _topics() -> list[str]:
-    from mbpack.rules.catalogue import BY_NAME
-
-    return sorted(BY_NAME)
-
-
-def _listed() -> list[str]:
-    from mbpack.cli.listing import KINDS
-
-    return list(KINDS)
+def _by_words(commands: dict[str, Completed]) -> Iterator[tuple[list[str], str]]:
+    """Patterns `command:option` that take the same words, and these words."""
+    same: dict[str, list[str]] = {}
+    for name, held in commands.items():
+        for option, words in held.values.items():
+            same.setdefault(" ".join(words), []).append(f"{name}:{option}")
+    yield from ((patterns, words) for words, patterns in same.items())
 
 
 def _bash() -> str:
-    options, values = _options(), _values()
+    commands = _commands()
     return "\n".join(
         [
             '# bash completion for mbpack: eval "$(mbpack completion bash)"',
             "_mbpack() {",
             '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" words=""',
             '  if [ "$COMP_CWORD" -eq 1 ]; then',
-            f'    COMPREPLY=($(compgen -W "{" ".join(options)} --version --help" -- "$cur")); return',
+            f'    COMPREPLY=($(compgen -W "{" ".join(commands)} --version --help --color" -- "$cur")); return',
             "  fi",
-            '  case "$prev" in',
+            '  case "$command:$prev" in',
             *(
-                f'    {option}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$cur")); return ;;'
-                for option, words in values.items()
+                f'    {"|".join(patterns)}) COMPREPLY=($(compgen -W "{words}" -- "$cur")); return ;;'
+                for patterns, words in _by_words(commands)
             ),
             "  esac",
             '  case "$command" in',
-            *(f'    {name}) words="{" ".join(words)}" ;;' for name, words in options.items()),
+            *(f'    {name}) words="{" ".join(held.options)}" ;;' for name, held in commands.items()),
             "  esac",
             '  case "$command:$cur" in',
             '    *:-*) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;',
-            f'    explain:*) COMPREPLY=($(compgen -W "{" ".join(_topics())}" -- "$cur")) ;;',
-            f'    list:*) COMPREPLY=($(compgen -W "{" ".join(_listed())}" -- "$cur")) ;;',
-            f'    completion:*) COMPREPLY=($(compgen -W "{" ".join(SHELLS)}" -- "$cur")) ;;',
+            *(
+                f'    {name}:*) COMPREPLY=($(compgen -W "{" ".join(held.words)}" -- "$cur")) ;;'
+                for name, held in commands.items()
+                if held.words
+            ),
             '    *) COMPREPLY=($(compgen -f -- "$cur")) ;;',
             "  esac",
             "}",
@@ -111,30 +141,29 @@ def _bash() -> str:
 
 
 def _zsh() -> str:
-    options, values = _options(), _values()
+    commands = _commands()
     return "\n".join(
         [
             "#compdef mbpack",
             "_mbpack() {",
             '  local cur="${words[CURRENT]}" prev="${words[CURRENT-1]}" command="${words[2]}"',
-            f"  if (( CURRENT == 2 )); then compadd -- {' '.join(options)} --version --help; return; fi",
-            '  case "$prev" in',
-            *(f"    {option}) compadd -- {' '.join(words)}; return ;;" for option, words in values.items()),
+            f"  if (( CURRENT == 2 )); then compadd -- {' '.join(commands)} --version --help --color; return; fi",
+            '  case "$command:$prev" in',
+            *(f"    {'|'.join(patterns)}) compadd -- {words}; return ;;" for patterns, words in _by_words(commands)),
             "  esac",
             '  if [[ "$cur" == -* ]]; then',
             '    case "$command" in',
-            *(f"      {name}) compadd -- {' '.join(words)} ;;" for name, words in options.items()),
+            *(f"      {name}) compadd -- {' '.join(held.options)} ;;" for name, held in commands.items()),
             "    esac",
             "    return",
             "  fi",
             '  case "$command" in',
-            f"    explain) compadd -- {' '.join(_topics())} ;;",
-            f"    list) compadd -- {' '.join(_listed())} ;;",
-            f"    completion) compadd -- {' '.join(SHELLS)} ;;",
+            *(f"    {name}) compadd -- {' '.join(held.words)} ;;" for name, held in commands.items() if held.words),
             "    *) _files ;;",
             "  esac",
             "}",
-            "compdef _mbpack mbpack",
+            # autoloaded from a folder of $fpath the file is the function itself; read with eval or source it registers it
+            'if [[ "$funcstack[1]" == _mbpack ]]; then _mbpack "$@"; else compdef _mbpack mbpack; fi',
         ]
     )
 
@@ -146,13 +175,13 @@ def _fish() -> str:
 def _fish_lines() -> Iterator[str]:
     from mbpack.cli.help_texts import HELP
 
-    values = _values()
     yield "# fish completion for mbpack: mbpack completion fish > ~/.config/fish/completions/mbpack.fish"
-    for name, words in _options().items():
+    for name, held in _commands().items():
         summary = HELP[name].short.replace("'", "\\'")
         yield f"complete -c mbpack -n __fish_use_subcommand -f -a {name} -d '{summary}'"
-        for option in words:
-            takes = f" -x -a '{' '.join(values[option])}'" if option in values else ""
-            yield f"complete -c mbpack -n '__fish_seen_subcommand_from {name}' -l {option[2:]}{takes}"
-    for name, words in (("explain", _topics()), ("list", _listed()), ("completion", list(SHELLS))):
-        yield f"complete -c mbpack -n '__fish_seen_subcommand_from {name}' -f -a '{' '.join(words)}'"
+        here = f"complete -c mbpack -n '__fish_seen_subcommand_from {name}'"
+        for option in held.options:
+            takes = f" -x -a '{' '.join(held.values[option])}'" if option in held.values else ""
+            yield f"{here} -l {option[2:]}{takes}"
+        if held.words:
+            yield f"{here} -f -a '{' '.join(held.words)}'"

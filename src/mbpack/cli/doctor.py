@@ -33,7 +33,7 @@ def doctor(
     bridge: Annotated[str | None, typer.Option(help="Megatron-Bridge release, such as 0.6 or 0.6.2.")] = None,
     recipe: Annotated[str | None, typer.Option(help="Recipe that the file overrides.")] = None,
     gpus: Annotated[int | None, typer.Option(help="Number of GPUs.")] = None,
-    launcher: Annotated[str | None, typer.Option(help="run_recipe or script.")] = None,
+    launcher: Annotated[str | None, typer.Option(metavar="[run_recipe|script]", help="What starts the training.")] = None,
     step: Annotated[str | None, typer.Option(help="Step function, such as vlm_step.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Number of nodes.")] = None,
     gpu: Annotated[str | None, typer.Option(help="Kind of GPU, such as h100 or b200.")] = None,
@@ -44,8 +44,10 @@ def doctor(
     select: Annotated[str | None, typer.Option(help="Only these rules: codes, slugs or topics, comma separated.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Not these rules.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
-    output_format: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "text",
+    output_format: Annotated[str, typer.Option("--format", metavar=f"[{'|'.join(FORMATS)}]", help="How it is printed.")] = "text",
     output: Annotated[str | None, typer.Option(help="Write the report to a file.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and warnings, and nothing else.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes, until Ctrl-C.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also the notes that are the same on nearly every run of a release.")
     ] = False,
@@ -74,6 +76,11 @@ def doctor(
     backup: Annotated[bool, typer.Option("--backup", help="Keep the original beside a fixed file.")] = False,
 ) -> int:
     """Check override files, saved run_config.yaml files, checkpoint directories, launch scripts, Python programs, or a recipe alone."""
+    if watch:
+        given = dict(locals())
+        from mbpack.cli.watch import again_and_again
+
+        return again_and_again(doctor, given)
     try:
         flags = _flags(bridge, recipe, gpus, launcher, step, nodes, gpu)
         project, table = project_settings()
@@ -103,12 +110,14 @@ def doctor(
                 output_format=output_format,
                 environ=environ,
                 skip_foreign=skip_foreign,
+                quiet=quiet,
             )
             return fix_and_report(units, asked, output, strict, unsafe_fixes, diff, backup)
         from mbpack.report.style import Style, style_for
 
         options = Options(
             verbose=verbose,
+            quiet=quiet,
             flags=flags,
             project=project,
             selection=selection,
@@ -146,7 +155,8 @@ def _finish(
         if report.failed_rules:
             warn(f"{report.path or 'configuration'}: rule {', '.join(report.failed_rules)} failed: a defect of mbpack; report it")
     left_out = [report.path or "" for report in found if report.skipped]
-    tell_left_out([path for path in left_out if not (is_script(path) or is_program(path))], options.skip_foreign)
+    told = [path for path in left_out if not (is_script(path) or is_program(path))]
+    tell_left_out(told, options.skip_foreign or options.quiet)
     shown = [report for report in found if report.fragment is not None]
     problems = [(report.path, report.problem) for report in found if report.problem is not None]
     text = _statistics(shown) if statistics and options.output_format == "text" else _render(shown, options, problems, strict)
@@ -171,14 +181,14 @@ def _finish(
 
 
 def _render(shown: list[Report], options: Options, problems: Sequence[tuple[str | None, str]], strict: bool) -> str:
-    fragments = [report.fragment for report in shown]
+    fragments = [report.fragment for report in shown if report.fragment != ""]
     if options.show_resolved:
         return "\n\n".join(fragments)
     if options.output_format == "text":
         from mbpack.report.text import summary
 
         text = "\n\n".join(fragments) if any("\n" in part for part in fragments) else "\n".join(fragments)
-        if len(shown) > 1:
+        if len(shown) > 1 and not options.quiet:
             counts = [(report.errors, report.warnings) for report in shown]
             text += "\n\n" + summary(counts, options.style)
         return text

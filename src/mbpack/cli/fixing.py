@@ -18,7 +18,7 @@ from mbpack.config.context import ContextError
 from mbpack.config.document import Document
 from mbpack.config.writing import write_atomically
 from mbpack.engine.doctor import Request
-from mbpack.fix.diff import unified
+from mbpack.fix.diff import painted, unified
 from mbpack.fix.mend import Mended, mend
 from mbpack.fix.summary import changed_arguments, dropped_arguments, lines
 from mbpack.rules.internal import NOT_BRIDGE
@@ -104,7 +104,7 @@ def fix_units(
                     continue
                 if machine:
                     outcome.files.append(_machine_data(mended, diff))
-                code = max(code, _finish(request, mended, diff, backup, quiet=len(units) > 1, machine=machine))
+                code = max(code, _finish(request, mended, diff, backup, options.quiet or len(units) > 1, machine, options.quiet))
                 files += mended.changed
                 fixes += mended.gone if mended.done else 0
                 total += mended.before.errors + mended.before.warnings
@@ -116,8 +116,8 @@ def fix_units(
             warn(str(error))
             outcome.problems.append((unit.paths[0] if unit.paths else None, str(error)))
             code = max(code, 2)
-    tell_left_out(left_out, options.skip_foreign)
-    if len(units) > 1:
+    tell_left_out(left_out, options.skip_foreign or options.quiet)
+    if len(units) > 1 and not options.quiet:
         verb = "to fix" if diff else "fixed"
         print(
             f"{fixes} of {total} findings {verb}, in {files} of {len(units)} configurations",
@@ -135,20 +135,21 @@ def _decline(request: Request, mended: Mended, diff: bool) -> int:
     return 1
 
 
-def _finish(request: Request, mended: Mended, diff: bool, backup: bool, quiet: bool, machine: bool) -> int:
-    """Write or show one configuration; ``quiet`` says nothing about those without changes and errors."""
+def _finish(request: Request, mended: Mended, diff: bool, backup: bool, quiet: bool, machine: bool, silent: bool = False) -> int:
+    """Write or show one configuration; ``quiet`` says nothing about those without changes and errors, ``silent`` nothing about
+    those without errors."""
     piped = any(document.path == "-" for document in mended.state.documents)
     if diff and machine:
         pass  # the report holds the difference
     elif diff:
         for before, after in zip(mended.start.documents, mended.state.documents, strict=True):
-            _print_bytes(unified(before.path or "-", before.encode(before.text), after.encode(after.text)))
+            print_diff(unified(before.path or "-", before.encode(before.text), after.encode(after.text)))
     else:
         write_all(mended, backup)
     arguments = changed_arguments(mended, request.launch is None)
     dropped = dropped_arguments(mended)
     stream = sys.stderr if diff or piped or arguments or dropped else sys.stdout
-    if not quiet or mended.done or mended.after.errors:
+    if not quiet or (mended.done and not silent) or mended.after.errors:
         for line in lines(mended, "to fix" if diff else "fixed"):
             print(line, file=stream)
     if dropped:
@@ -205,6 +206,13 @@ def _back_up(path: str) -> None:
         name = f"{path}.bak{number}"
     shutil.copy2(path, name)
     print(f"{path}: the original is kept as {name}", file=sys.stderr)
+
+
+def print_diff(data: bytes) -> None:
+    """Print a difference, in colour where that is wanted."""
+    from mbpack.report.style import is_coloured
+
+    _print_bytes(painted(data) if is_coloured(sys.stdout) else data)
 
 
 def _print_bytes(data: bytes) -> None:

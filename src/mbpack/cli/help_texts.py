@@ -1,4 +1,4 @@
-"""What `mbpack --help` and each command's help say beside the options: one line, two examples, the exit codes."""
+"""What `mbpack --help` and each command's help say beside the options: one line, two examples, exit codes, the environment."""
 
 from __future__ import annotations
 
@@ -79,10 +79,76 @@ HELP = {
 }
 
 
-def epilog(name: str) -> str:
-    """Examples and exit codes, each on its own line (`\\b` keeps them)."""
+#: Environment variables that change what mbpack prints or where it looks.
+ENVIRONMENT = {
+    "NO_COLOR": "No colour, whatever the terminal.",
+    "FORCE_COLOR": "Colour also where nothing is a terminal, as in the log of a CI job; 0 is as if it were not set.",
+    "TERM": "No colour and no pager where it is dumb.",
+    "COLUMNS": "Width of texts, between 40 and 120 columns; by default that of the terminal, else 80.",
+    "MBPACK_PAGER": "Pager for long texts of explain; empty for none.",
+    "PAGER": "The same, where MBPACK_PAGER is not set; less where neither is.",
+    "MBPACK_CACHE_DIR": "Folder of what mbpack learn read.",
+    "XDG_CACHE_HOME": "Its parent, where MBPACK_CACHE_DIR is not set; ~/.cache where neither is.",
+    "VIRTUAL_ENV": "Environment in which an installed Megatron-Bridge is looked for, which tells the release.",
+    "CONDA_PREFIX": "The same, of conda.",
+    "WORLD_SIZE": "Number of GPUs for mbpack.check() in a program, where it is given none.",
+    "SLURM_NTASKS": "The same, in a Slurm job.",
+    "MBPACK_TRACEBACK": "A defect of mbpack shows where it is, instead of one line.",
+}
+
+#: What every command takes.
+EVERYWHERE = "--color auto|always|never, -h"
+
+#: Options of a command that stand below a heading of their own, by parameter; the others are plain options.
+PANELS: dict[str, dict[str, tuple[str, ...]]] = {
+    "doctor": {
+        "What is known of the run": tuple("bridge recipe gpus gpu nodes launcher step environment lengths inspect".split()),
+        "What is reported": tuple(
+            "select ignore strict output_format output quiet verbose statistics baseline write_baseline show_resolved "
+            "show_candidates".split()
+        ),
+        "What is mended": tuple("fix unsafe_fixes diff backup write_context".split()),
+    },
+    "init": {
+        "Model and data": tuple("bridge recipe family size workload modality data data_path checkpoint".split()),
+        "Topology": tuple("gpus gpu tp pp vpp cp ep etp sp".split()),
+        "Batch and packing": tuple("seq_length long_samples gbs token_slots mbs packing buffer cuda_graphs launcher".split()),
+        "Answers and output": tuple(
+            "answers save_answers output output_as output_format modeline yes no_input dry_run force".split()
+        ),
+    },
+    "plan": {
+        "Data": tuple("column counts tokenizer chat_template turn_tokens row_tokens add_bos add_eos schema workers jobs".split()),
+        "Topology": tuple("gpus dp tp pp cp eval_cp sp multiple recipe gpu bridge".split()),
+        "Packing": tuple("pack token_slots gbs seed max_single mode mbs samples_per_step buffer visual_tokens patch".split()),
+        "Output": tuple("output_format json_output plot write_to choose force chart".split()),
+    },
+    "explain": {"Numbers": tuple("tp pp vpp cp eval_cp sp gpus dp mbs gbs seq_length max_seqlen_per_dp_cp_rank".split())},
+}
+
+
+def exit_codes(name: str) -> list[str]:
+    """The exit codes of a command with their meanings."""
     held = HELP[name]
-    codes = ["0 nothing wrong", *([f"1 {held.one}"] if held.one else []), "2 unusable input", "70 a defect of mbpack"]
-    return "\n\n".join(
-        ("\b\nExamples:\n" + "\n".join(f"  {example}" for example in held.examples), "Exit codes: " + "; ".join(codes) + ".")
-    )
+    return ["0 nothing wrong", *([f"1 {held.one}"] if held.one else []), "2 unusable input", "70 a defect of mbpack"]
+
+
+def epilog(name: str) -> str:
+    """Examples, exit codes and what every command takes, each on its own line (`\\b` keeps them)."""
+    examples = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in HELP[name].examples)
+    codes = "Exit codes: " + "; ".join(exit_codes(name)) + "."
+    return "\n\n".join((examples, codes, f"Every command: {EVERYWHERE}. Environment variables: mbpack -h."))
+
+
+def root_epilog() -> str:
+    """Below the list of commands: what every command takes, and the environment."""
+    width = max(map(len, ENVIRONMENT))
+    lines = [line for name, text in ENVIRONMENT.items() for line in _hanging(f"  {name:<{width}}  ", text)]
+    everywhere = f"Every command takes {EVERYWHERE}. mbpack --version prints the version; man mbpack has everything on one page."
+    return everywhere + "\n\n\b\nEnvironment:\n" + "\n".join(lines)
+
+
+def _hanging(head: str, text: str) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, 78, initial_indent=head, subsequent_indent=" " * len(head))

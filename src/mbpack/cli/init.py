@@ -10,7 +10,7 @@ import typer
 from mbpack.cli.choices import TEXT_JSON, check_choice, choice
 from mbpack.cli.inputs import InputError
 
-_MODES = "auto, offline, in_batch, energon, global_batch or none"
+_MODES = ("auto", "offline", "in_batch", "energon", "global_batch", "none")
 
 
 def register(app: typer.Typer) -> None:
@@ -23,9 +23,9 @@ def init(
     recipe: Annotated[str | None, typer.Option(help="Recipe to start from, or a model: Qwen/Qwen3-8B.")] = None,
     family: Annotated[str | None, typer.Option(help="Model family instead of a recipe, such as qwen3.")] = None,
     size: Annotated[str | None, typer.Option(help="Size of the model, with --family: 8b, 30b_a3b.")] = None,
-    workload: Annotated[str | None, typer.Option(help="sft, lora, dora or pretrain.")] = None,
-    modality: Annotated[str | None, typer.Option(help="text or vlm.")] = None,
-    data: Annotated[str | None, typer.Option(help="jsonl, chat, hf, energon or indexed.")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="[sft|lora|dora|pretrain]", help="What is trained.")] = None,
+    modality: Annotated[str | None, typer.Option(metavar="[text|vlm]", help="What the model reads.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="[jsonl|chat|hf|energon|indexed]", help="Kind of the data.")] = None,
     data_path: Annotated[str | None, typer.Option(help="Folder, file or dataset name.")] = None,
     checkpoint: Annotated[str | None, typer.Option(help="Megatron checkpoint of the base model.")] = None,
     gpus: Annotated[str | None, typer.Option(help="GPUs in all.")] = None,
@@ -44,15 +44,16 @@ def init(
     gbs: Annotated[str | None, typer.Option(help="Global batch size.")] = None,
     token_slots: Annotated[str | None, typer.Option(help="Token slots a step, instead of --gbs.")] = None,
     mbs: Annotated[str | None, typer.Option(help="Micro batch size, where the packing mode leaves it open.")] = None,
-    cuda_graphs: Annotated[str | None, typer.Option(help="none, mlp, attn or full_iteration.")] = None,
-    packing: Annotated[str | None, typer.Option(help=f"{_MODES}.")] = None,
+    cuda_graphs: Annotated[str | None, typer.Option(metavar="[none|mlp|attn|full_iteration]", help="What is captured.")] = None,
+    packing: Annotated[str | None, typer.Option(metavar=choice(_MODES), help="Packing mode.")] = None,
     buffer: Annotated[str | None, typer.Option(help="Samples in the buffer of native Energon packing.")] = None,
-    launcher: Annotated[str | None, typer.Option(help="script or run_recipe.")] = None,
+    launcher: Annotated[str | None, typer.Option(metavar="[script|run_recipe]", help="What starts the training.")] = None,
     answers: Annotated[str | None, typer.Option(help="Replay the answers in a file.")] = None,
     save_answers: Annotated[str | None, typer.Option(help="Record the answers in a file.")] = None,
     output: Annotated[str, typer.Option(help="File to write; - for stdout.")] = "packing.yaml",
     output_as: Annotated[
-        str, typer.Option("--as", help="yaml, overrides (KEY=VALUE arguments) or sbatch (a Slurm script).")
+        str,
+        typer.Option("--as", metavar="[yaml|overrides|sbatch]", help="A file, KEY=VALUE arguments, or a Slurm script."),
     ] = "yaml",
     output_format: Annotated[
         str, typer.Option("--format", metavar=choice(TEXT_JSON), help="json: ask nothing, print what was decided and written.")

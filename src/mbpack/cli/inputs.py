@@ -35,6 +35,10 @@ _ENOUGH = MAX_BYTES + 1
 _USUAL = 1 << 16
 
 
+#: Where `--watch` keeps the names of what is read; None where nobody watches.
+watched: set[str] | None = None
+
+
 class InputError(Exception):
     """An input that cannot be used; the message is one line: what, where, how to mend it."""
 
@@ -138,6 +142,8 @@ def read(path: str) -> Document:
     Raises:
         InputError: the file cannot be read.
     """
+    if watched is not None:
+        watched.add(path)
     try:
         if path == "-" and sys.stdin is None:
             raise InputError("-: standard input is closed")

@@ -28,7 +28,7 @@ def inspect(
     bridge: Annotated[str | None, typer.Option(help="Megatron-Bridge release, such as 0.6 or 0.6.2.")] = None,
     recipe: Annotated[str | None, typer.Option(help="Recipe the configuration overrides.")] = None,
     gpus: Annotated[int | None, typer.Option(help="Number of GPUs.")] = None,
-    launcher: Annotated[str | None, typer.Option(help="run_recipe or script.")] = None,
+    launcher: Annotated[str | None, typer.Option(metavar="[run_recipe|script]", help="What starts the training.")] = None,
     cp: Annotated[int | None, typer.Option(min=1, help="Context parallel size the packs are meant for.")] = None,
     tp: Annotated[int | None, typer.Option(min=1, help="Tensor parallel size.")] = None,
     sp: Annotated[bool | None, typer.Option("--sp/--no-sp", help="Sequence parallel.")] = None,

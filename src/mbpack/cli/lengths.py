@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HELP = {
     "column": "Parquet column or JSONL field with lengths, token lists or texts; usual names are found by themselves.",
-    "counts": "What bare numbers count: stored (tokens of the row as stored) or runtime (one less).",
+    "counts": "What bare numbers count: tokens of the row as stored, or one less as at run time.",
     "tokenizer": "Tokenizer for rows of text: tokenizer.json, its folder, or tekken.json. Local files only.",
     "template": "Jinja chat template; else the one beside the tokenizer.",
     "turn": "Special tokens the chat format adds to each message, instead of a template (ChatML: 4 or 5).",
@@ -26,7 +26,7 @@ _HELP = {
 }
 
 Column = Annotated[str | None, typer.Option(help=_HELP["column"])]
-Counts = Annotated[str, typer.Option(help=_HELP["counts"])]
+Counts = Annotated[str, typer.Option(metavar="[stored|runtime]", help=_HELP["counts"])]
 TokenizerPath = Annotated[str | None, typer.Option("--tokenizer", help=_HELP["tokenizer"])]
 ChatTemplate = Annotated[str | None, typer.Option(help=_HELP["template"])]
 TurnTokens = Annotated[int | None, typer.Option(min=0, help=_HELP["turn"])]

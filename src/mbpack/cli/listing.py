@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_all(
-    kind: Annotated[str, typer.Argument(help=f"What to list: {', '.join(KINDS)}.")],
+    kind: Annotated[str, typer.Argument(metavar=choice(KINDS), help="What to list.")],
     words: Annotated[
         list[str] | None, typer.Argument(help="Only lines that hold all of these words.", show_default=False)
     ] = None,

@@ -98,12 +98,13 @@ def _dispatch(argv: list[str]) -> int:
             return doctor(**given)
     import typer
 
-    from mbpack.cli.help_texts import HELP, epilog
+    from mbpack.cli.help_texts import HELP, PANELS, epilog, root_epilog
+    from mbpack.cli.panels import panelled
 
     app = typer.Typer(
         name="mbpack",
         help="Wizard and configuration doctor for sequence packing and long-context fine-tuning in NVIDIA Megatron-Bridge.",
-        epilog="`mbpack --version` prints the version.",
+        epilog=root_epilog(),
         add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
@@ -119,7 +120,7 @@ def _dispatch(argv: list[str]) -> int:
         if wanted is None or name == wanted:
             import_module(module).register(app)
             command = app.registered_commands[-1]
-            command.short_help, command.epilog = HELP[name].short, epilog(name)
+            command.short_help, command.epilog, command.cls = HELP[name].short, epilog(name), panelled(PANELS.get(name, {}))
     try:
         code = app(args=argv or ["--help"], prog_name="mbpack", standalone_mode=False)
     except typer.Exit as leave:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mbpack.cli.choices import TEXT_JSON, check_choice, choice
-from mbpack.cli.fixing import write_file
+from mbpack.cli.fixing import print_diff, write_file
 from mbpack.cli.inputs import InputError, is_script, read, split_arguments
 from mbpack.cli.output import emit
 from mbpack.config.context import ContextError, Given
@@ -34,6 +34,7 @@ def command(
     ] = False,
     output: Annotated[str | None, typer.Option(help="Write the result to another file.")] = None,
     backup: Annotated[bool, typer.Option("--backup", help="Keep the original beside the file.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only what is to be decided.")] = False,
     output_format: Annotated[
         str, typer.Option("--format", metavar=choice(TEXT_JSON), help="json: everything that is said, in one object.")
     ] = "text",
@@ -54,7 +55,9 @@ def command(
         files: list[dict[str, Any]] = []
         for state in states:
             made = _one(state, to, source, recipe)
-            code = max(code, _report(made, diff, output, backup, files) if machine else _finish(made, diff, output, backup))
+            code = max(
+                code, _report(made, diff, output, backup, files) if machine else _finish(made, diff, output, backup, quiet)
+            )
         if machine:
             from mbpack.report.json import dumps
 
@@ -89,7 +92,7 @@ def _one(state: State, to: str, source: str | None, recipe: str | None) -> Migra
         raise InputError(f"{state.documents[0].path}: {error}" if state.documents else str(error)) from None
 
 
-def _finish(made: Migration, diff: bool, output: str | None, backup: bool) -> int:
+def _finish(made: Migration, diff: bool, output: str | None, backup: bool, quiet: bool) -> int:
     changed = made.state.texts != made.start.texts
     stream = sys.stdout
     if made.state.documents:
@@ -97,7 +100,7 @@ def _finish(made: Migration, diff: bool, output: str | None, backup: bool) -> in
         data = after.encode(after.text)
         name = before.path or "-"
         if diff:
-            _print_bytes(unified(name, before.encode(before.text), data))
+            print_diff(unified(name, before.encode(before.text), data))
             stream = sys.stderr
         elif output == "-" or (output is None and name == "-"):
             _print_bytes(data)
@@ -111,7 +114,7 @@ def _finish(made: Migration, diff: bool, output: str | None, backup: bool) -> in
         for argument in made.state.overrides:
             print(argument)
     sys.stdout.flush()
-    for line in _lines(made, diff):
+    for line in _lines(made, diff, quiet):
         print(line, file=stream)
     return int(changed) if diff else 0
 
@@ -133,7 +136,9 @@ def _report(made: Migration, diff: bool, output: str | None, backup: bool, files
     return int(changed) if diff else 0
 
 
-def _lines(made: Migration, diff: bool) -> Iterator[str]:
+def _lines(made: Migration, diff: bool, quiet: bool) -> Iterator[str]:
+    if quiet and not made.decide:
+        return
     name = (made.state.documents[0].path if made.state.documents else None) or "arguments"
     yield f"{'stdin' if name == '-' else name}: Megatron-Bridge {made.source} -> {made.target.text}"
     for title, texts in (
@@ -141,10 +146,14 @@ def _lines(made: Migration, diff: bool) -> Iterator[str]:
         ("to decide", made.decide),
         ("behaves differently", made.different),
     ):
+        if quiet and title != "to decide":
+            continue
         if texts:
             yield f"  {title}"
         for text in dict.fromkeys(texts):
             yield f"    - {text}"
+    if quiet:
+        return
     if not made.changed:
         yield "  nothing to change"
     if made.state.documents and name != "-":

@@ -60,7 +60,7 @@ def plan(
     eval_cp: Annotated[int | None, typer.Option(help="Context parallel size of the evaluation.")] = None,
     sp: Annotated[bool, typer.Option("--sp/--no-sp", help="Sequence parallel.")] = False,
     multiple: Annotated[int | None, typer.Option(help="Padding multiple, instead of the topology's.")] = None,
-    schema: Annotated[str | None, typer.Option(help="chat or prompt-completion.")] = None,
+    schema: Annotated[str | None, typer.Option(metavar="[chat|prompt-completion]", help="What the rows are.")] = None,
     bridge: Annotated[str | None, typer.Option(help="Megatron-Bridge release, such as 0.6 or 0.6.2.")] = None,
     seed: Annotated[int, typer.Option(help="dataset.seed.")] = 1234,
     max_single: Annotated[int | None, typer.Option(help="Longest row, tokens, below the pack length.")] = None,

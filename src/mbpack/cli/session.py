@@ -48,6 +48,7 @@ class Options(Struct, frozen=True):
     style: Style = field(default_factory=Style)
     baseline: frozenset[str] = frozenset()
     marks: bool = False  # whether fingerprints for a new baseline are wanted
+    quiet: bool = False  # errors and warnings, and nothing else
     verbose: bool = False  # also the notes that are the same on nearly every run
     show_resolved: bool = False
     show_candidates: bool = False
@@ -252,8 +253,10 @@ def _fragment(result: Result, options: Options) -> Any:
 
         return render_resolved(result, options.style)
     if options.output_format == "text":
-        from mbpack.report.text import render
+        from mbpack.report.text import findings_alone, render
 
+        if options.quiet:
+            return findings_alone(result, options.style)
         text = render(result, options.style, options.one_of_many, options.verbose)
         if options.show_candidates and result.candidates is not None:
             from mbpack.report.candidates import listing

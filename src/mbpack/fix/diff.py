@@ -20,6 +20,21 @@ def unified(path: str, before: bytes, after: bytes) -> bytes:
     return "".join(out).encode("utf-8", "surrogateescape")
 
 
+def painted(diff: bytes) -> bytes:
+    """A difference in the colours that git gives it; as it is where it is empty."""
+    return b"".join(_painted(line) for line in diff.splitlines(keepends=True))
+
+
+def _painted(line: bytes) -> bytes:
+    code = next((code for sign, code in _COLOURS if line.startswith(sign)), None)
+    text = line.rstrip(b"\r\n")
+    return b"\x1b[%sm%s\x1b[0m%s" % (code, text, line[len(text) :]) if code is not None and text else line
+
+
+#: What a line of a difference begins with -> its colour, the first that fits.
+_COLOURS = ((b"+++", b"1"), (b"---", b"1"), (b"@@", b"36"), (b"+", b"32"), (b"-", b"31"))
+
+
 def _lines(data: bytes) -> list[str]:
     """Lines as patch(1) counts them: only a line feed ends one."""
     parts = data.decode("utf-8", "surrogateescape").split("\n")

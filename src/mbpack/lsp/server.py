@@ -10,6 +10,7 @@ from pygls.lsp.server import LanguageServer
 from mbpack import __version__
 from mbpack.config.context import Given
 from mbpack.config.document import Span
+from mbpack.facts.pages import rule_url
 from mbpack.facts.releases import DEFAULT, Release
 from mbpack.facts.schema import schema
 from mbpack.lsp.judging import Judged, fixed, judged
@@ -112,6 +113,7 @@ def diagnostic(uri: str, held: Judged, finding: Finding) -> types.Diagnostic:
         "\n".join(word for word in words if word),
         severity=_SEVERITIES[finding.outcome.severity],
         code=finding.rule.code,
+        code_description=types.CodeDescription(rule_url(finding.rule.code)),
         source="mbpack",
         related_information=related,
     )

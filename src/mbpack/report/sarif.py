@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mbpack import __version__
+from mbpack.facts.pages import SITE, rule_url
 from mbpack.report.json import Problem, dumps
 from mbpack.report.places import in_repository
 from mbpack.rules.catalogue import BY_NAME
@@ -23,7 +24,7 @@ def render(files: Sequence[dict[str, Any]], problems: Sequence[Problem] = (), st
     driver = {
         "name": "mbpack",
         "version": __version__,
-        "informationUri": "https://github.com/mbpack/mbpack",
+        "informationUri": SITE,
         "rules": [_rule(code) for code in codes],
     }
     results = [_result(path, finding, codes.index(finding["code"])) for path, finding in findings]
@@ -53,6 +54,7 @@ def _rule(code: str) -> dict[str, Any]:
         "shortDescription": {"text": page.title},
         "fullDescription": {"text": page.text or page.title},
         "help": {"text": f"mbpack explain {code}"},
+        "helpUri": rule_url(code),
     }
 
 

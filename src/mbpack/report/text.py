@@ -65,6 +65,17 @@ def render(result: Result, style: Style, one_of_many: bool = False, verbose: boo
     return "\n".join(_lines(result, style, one_of_many, verbose))
 
 
+def findings_alone(result: Result, style: Style) -> str:
+    """Errors and warnings of one configuration; empty where it has none."""
+    shown = [finding for finding in result.findings if finding.outcome.severity != "info"]
+    if not shown or [finding.rule for finding in shown] == [NOT_BRIDGE]:
+        return "\n".join(_lines(result, style, True, False)) if shown else ""
+    lines = list(_heading(_name(result), _context(result), style))
+    for finding in shown:
+        lines += ["", *_finding(finding, finding is result.first, result.path, style)]
+    return "\n".join(lines)
+
+
 def summary(results: Sequence[tuple[int, int]], style: Style) -> str:
     """The line below several reports, from the errors and warnings of each."""
     errors, warnings = sum(e for e, _ in results), sum(w for _, w in results)
@@ -85,7 +96,7 @@ def _lines(result: Result, style: Style, one_of_many: bool, verbose: bool) -> It
     notes = [finding for finding in result.findings if finding.outcome.severity == "info"]
     if not verbose:
         notes = [finding for finding in notes if not finding.rule.routine]
-    name = printable("stdin" if result.path == "-" else result.path or _recipe_name(result))
+    name = _name(result)
     if not shown and not notes:
         good = "no problems found"
         lines = style.wrap(f"{name}: {good} ({_scope(result)})", "", "  ")
@@ -115,6 +126,10 @@ def _heading(name: str, context: str, style: Style) -> Iterator[str]:
     lines = style.wrap(context, f"{name}  ", "  ")
     yield style.paint("bold", name) + lines[0][len(name) :]
     yield from lines[1:]
+
+
+def _name(result: Result) -> str:
+    return printable("stdin" if result.path == "-" else result.path or _recipe_name(result))
 
 
 def _recipe_name(result: Result) -> str:
