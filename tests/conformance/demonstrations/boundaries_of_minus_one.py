@@ -3,7 +3,7 @@
 from upstream import collated, lost, one_of
 
 RULES = ("PPL102",)
-RELEASES = ("0.3", "0.4")
+RELEASES = ("0.3", "0.4", "0.5.0")
 
 
 def trial(good: bool) -> str | None:

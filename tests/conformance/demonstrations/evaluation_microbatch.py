@@ -3,7 +3,7 @@
 from upstream import collated, first
 
 RULES = ("BAT107",)
-RELEASES = ("0.5", "0.6")
+RELEASES = ("0.5", "0.6", "0.7")
 EXPECTED = ("RuntimeError", "ValueError")
 
 

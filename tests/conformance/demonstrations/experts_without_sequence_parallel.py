@@ -3,7 +3,7 @@
 from upstream import Group, Reached, Self, first
 
 RULES = ("MOE105",)
-RELEASES = ("0.3", "0.4", "0.5", "0.6")
+RELEASES = ("0.3", "0.4", "0.5", "0.6", "0.7")
 EXPECTED = ("ValueError",)
 
 

@@ -1,7 +1,7 @@
 """An FP8 layer refuses a share of a row that is no whole number of blocks."""
 
 RULES = ("ALN116",)
-RELEASES = ("0.3", "0.4", "0.5", "0.6")
+RELEASES = ("0.3", "0.4", "0.5", "0.6", "0.7")
 EXPECTED = ("ValueError", "AssertionError")
 
 

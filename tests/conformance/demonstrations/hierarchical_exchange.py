@@ -4,7 +4,7 @@ from upstream import exchange
 
 NEEDS = "engine"
 RULES = ("CPL107",)
-RELEASES = ("0.3", "0.4", "0.5", "0.6")
+RELEASES = ("0.3", "0.4", "0.5", "0.6", "0.7")
 EXPECTED = ("AssertionError",)
 
 

@@ -3,7 +3,7 @@
 from upstream import Group, first, namespace
 
 RULES = ("STP108",)
-RELEASES = ("0.6",)
+RELEASES = ("0.6", "0.7")
 
 
 def trial(good: bool) -> str | None:

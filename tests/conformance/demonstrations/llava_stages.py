@@ -3,7 +3,7 @@
 from upstream import Group, first, namespace
 
 RULES = ("PPL106",)
-RELEASES = ("0.6",)
+RELEASES = ("0.6", "0.7")
 EXPECTED = ("ValueError",)
 
 

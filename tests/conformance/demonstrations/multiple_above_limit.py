@@ -3,7 +3,7 @@
 from upstream import Tokenizer, first
 
 RULES = ("ALN112",)
-RELEASES = ("0.6",)
+RELEASES = ("0.6", "0.7")
 EXPECTED = ("ValueError",)
 
 

@@ -3,7 +3,7 @@
 from upstream import Tokenizer, first
 
 RULES = ("DAT114",)
-RELEASES = ("0.4",)
+RELEASES = ("0.4", "0.5.0")
 
 
 def trial(good: bool) -> str | None:

@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..engine import source
-from ..real import environments
+from ..engine import source, trees
 
 HERE = Path(__file__).resolve().parent
 _NO_DEMONSTRATION = {"__init__", "run", "table", "upstream", "worker"}
@@ -59,7 +58,7 @@ def outcomes(release: str) -> dict[str, dict[str, Any]]:
 
 
 def _run(release: str, engine: bool, names: list[str]) -> list[dict[str, Any]]:
-    python, packages, version = environments.find(release)
+    python, packages, version = trees.find(release)
     source.text(version, "fused_attn.cpp")  # says how to set it up where it is missing
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     env["PYTHONPATH"] = os.pathsep.join(map(str, packages))

@@ -4,7 +4,7 @@ from upstream import backends
 
 NEEDS = "engine"
 RULES = ("CPL111",)
-RELEASES = ("0.5", "0.6")
+RELEASES = ("0.5", "0.6", "0.7")
 
 
 def trial(good: bool) -> str | None:

@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "src" / "mbpack" / "facts" / "data" / "proofs.tsv"
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- proofs: python -m tests.conformance.demonstrations.table -->\n", "<!-- end of the proofs -->\n"
-RELEASES = ("0.3", "0.4", "0.5", "0.6")
+RELEASES = ("0.3", "0.4", "0.5.0", "0.5", "0.6", "0.7")
 #: Outcomes beyond a refusal, by their names in the rules.
 _BEYOND = re.compile(r"\b(CRASH_\w+|SILENT\w*|IGNORED|WASTE|WARN_CRASH_DATA|WARN_SILENT|outcome_of)\b")
 _WRITTEN = re.compile(r'Outcome\("\w+", "(?:crash|silent|ignored|waste)"')
@@ -58,7 +58,7 @@ def rows() -> list[tuple[str, str, str, str]]:
     for rule in sorted(ALL_RULES, key=lambda rule: rule.code):
         shown = [one for one in declared() if rule.code in one.rules]
         if shown:
-            releases = sorted({release for one in shown for release in one.releases})
+            releases = sorted({release for one in shown for release in one.releases}, key=RELEASES.index)
             found.append((rule.code, "shown", " ".join(releases), " ".join(one.name for one in shown)))
         elif concerns(rule):
             kind, reason = by_hand.get(rule.code, ("read", ""))

@@ -3,7 +3,7 @@
 from upstream import collated, split
 
 RULES = ("STP103",)
-RELEASES = ("0.3", "0.4", "0.5", "0.6")
+RELEASES = ("0.3", "0.4", "0.5", "0.6", "0.7")
 EXPECTED = ("ValueError",)
 
 

@@ -122,6 +122,163 @@ def collated(lengths: list[list[int]], width: int, multiple: int = 1, **more: An
     return dict(data.collate_fn([data[number] for number in range(len(lengths))]))
 
 
+def tokenized(lengths: list[int], limit: int, multiple: int | None, **more: Any) -> Any:
+    """Samples of these lengths as the release's tokenisation for packs pads and cuts them."""
+    module, given = _tokenisation(lengths, limit, multiple)
+    return module.tokenize_dataset(**{**given, **more})
+
+
+def packed_into(folder: str, lengths: list[int], size: int, metadata: Any) -> None:
+    """Samples of these lengths packed by the release, with the metadata at a path."""
+    import inspect
+
+    module, given = _tokenisation(lengths, size, 1)
+    pack = first_of(module, "prepare_gpt_sft_packed_data", "prepare_packed_sequence_data")
+    given |= {
+        "input_path": given.pop("path"),
+        "output_path": Path(folder) / "packs.npy",
+        "output_metadata_path": metadata,
+        "packed_sequence_size": size,
+    }
+    asked = inspect.signature(pack).parameters
+    pack(**{name: value for name, value in given.items() if name in asked})
+
+
+class _Samples(list):  # type: ignore[type-arg]
+    tokenizer = Tokenizer()
+
+    def __init__(self, lengths: list[int], limit: int, multiple: int) -> None:
+        super().__init__(
+            {
+                "input_ids": [WORD] * (length + 1),
+                "context_ids": [WORD],
+                "answer_ids": [WORD] * length,
+                "loss_mask": [1] * (length + 1),
+                "answer_start_idx": 1,
+            }
+            for length in lengths
+        )
+        self.max_seq_length, self.pad_seq_length_to_mult = limit, multiple
+
+
+def _tokenisation(lengths: list[int], limit: int, multiple: int | None) -> tuple[Any, dict[str, Any]]:
+    import inspect
+
+    module = first("megatron.bridge.data.packing.offline", "megatron.bridge.data.datasets.packed_sequence")
+
+    def samples(*args: Any, **more: Any) -> _Samples:
+        return _Samples(lengths, limit, max(multiple or 1, 1))
+
+    module.create_sft_dataset = samples
+    given = {
+        "path": Path("training.jsonl"),
+        "tokenizer": Tokenizer(),
+        "max_seq_length": limit,
+        "seed": 1,
+        "dataset_kwargs": {},
+        "pad_seq_to_mult": multiple,
+        "num_tokenizer_workers": 1,
+        "dataset_builder": samples,
+    }
+    asked = inspect.signature(module.tokenize_dataset).parameters
+    return module, {name: value for name, value in given.items() if name in asked}
+
+
+def first_of(module: Any, *names: str) -> Any:
+    """The first of these functions that a module has."""
+    return next(getattr(module, name) for name in names if hasattr(module, name))
+
+
+class _OnCpu:
+    """torch, for a module that asks for tensors on the GPU."""
+
+    def __getattr__(self, name: str) -> Any:
+        import torch
+
+        return getattr(torch, name)
+
+    def tensor(self, values: Any, dtype: Any = None, device: Any = None) -> Any:
+        import torch
+
+        return torch.tensor(values, dtype=dtype)
+
+
+def loaders(rows: int, global_batch_size: int, **dataset: Any) -> Any:
+    """The training loader that a release builds for a dataset of so many rows; a dataset of nobody's class."""
+    import torch
+
+    module = first("megatron.bridge.data.loaders")
+    torch.distributed.get_rank = lambda group=None: 0
+    torch.distributed.get_world_size = lambda group=None: 1
+    module.build_train_valid_test_datasets = lambda **more: (list(range(rows)), None, None)
+    held = {
+        "num_workers": 0,
+        "data_sharding": True,
+        "pin_memory": False,
+        "persistent_workers": False,
+        "drop_last": True,
+        **dataset,
+    }
+    train = {
+        "global_batch_size": global_batch_size,
+        "micro_batch_size": 1,
+        "train_iters": 10,
+        "train_samples": None,
+        "num_epochs": None,
+        "exit_signal": None,
+        "exit_signal_handler_for_dataloader": False,
+        "skip_train": False,
+        "eval_iters": 0,
+        "eval_interval": 10,
+    }
+    validation = {"skip_train": False, "eval_iters": 0, "eval_interval": 10, "eval_global_batch_size": None}
+    validation["eval_micro_batch_size"] = None
+    cfg = namespace(dataset=namespace(**held), train=namespace(**train), validation=namespace(**validation), model=None)
+    state = namespace(consumed_train_samples=0, consumed_valid_samples=0, step=0, do_train=True, do_valid=False, do_test=False)
+    torch.distributed.all_reduce = torch.distributed.broadcast = lambda *a, **k: None
+    module.torch = _OnCpu()
+    return module.build_train_valid_test_data_loaders(cfg, state, lambda *a, **k: None, Group(1))[0]
+
+
+class Quiet:
+    """Timers of a training loop: calls and contexts that do nothing."""
+
+    def __call__(self, *args: Any, **more: Any) -> Quiet:
+        return self
+
+    start = stop = __call__
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *args: Any) -> None:
+        return None
+
+
+def forwarded(batch: dict[str, Any], plan: bool = False) -> dict[str, Any]:
+    """What the release's step hands to the model for a packed batch, or to its schedule plan."""
+    import torch
+
+    step = first("megatron.bridge.training.gpt_step")
+    torch.distributed.get_rank = lambda group=None: 0
+    torch.distributed.get_world_size = lambda group=None: 1
+    seen: dict[str, Any] = {}
+
+    class Model:
+        def __call__(self, *args: Any, **more: Any) -> None:
+            seen.update(more)
+
+        build_schedule_plan = __call__
+
+    config = namespace(mtp_num_layers=None, overlap_moe_expert_parallel_comm=True, is_hybrid_model=False, sequence_parallel=False)
+    step.get_model_config = lambda model: config
+    step.get_pg_collection = lambda model: namespace(pp=Group(1), cp=Group(1), tp=Group(1))
+    step.is_pp_first_stage = step.is_pp_last_stage = lambda group: True
+    state = namespace(timers=Quiet(), straggler_timer=Quiet(), cfg=namespace(dataset=namespace(), model=config))
+    step._forward_step_common(state, iter([batch]), Model(), plan)
+    return seen
+
+
 _LIBRARY: Any = None
 
 

@@ -96,6 +96,8 @@ def partition(source: Path) -> ctypes.CDLL:
     text = (source / "context_parallel.cu").read_text()
     search = function(text, "__forceinline__ __device__ int binary_search")
     kernel = function(text, "__global__ void thd_partition_indices_kernel")
+    if "thd_partition_src_index(" in kernel:  # 2.18 and later
+        search += "\n" + function(text, re.search(r"^.*\bthd_partition_src_index\(", text, re.MULTILINE)[0])  # type: ignore[index]
     host = function(text, "void thd_get_partitioned_indices")
     asked = [line for line in re.findall(r"NVTE_CHECK\((.*)\);", host) if re.search(r"\b(total_tokens|rank|world_size)\b", line)]
     refuses = " && ".join(f"({line})" for line in asked)
