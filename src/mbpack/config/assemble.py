@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mbpack.config.context import Context, ContextError
 from mbpack.config.document import Document, is_whole
@@ -69,10 +69,12 @@ def build_run(
     environ: Mapping[str, str] | None = None,
     evidence: Evidence = NOTHING,
     override_documents: Sequence[Document] = (),
+    doubted: Collection[str] = (),
 ) -> Run:
     """A run over documents (lowest layer first) and override settings on top.
 
     ``override_documents`` hold the values of the overrides, lowest first, where they have places of their own (a script).
+    ``doubted``: environment variables whose defaults count for nothing.
 
     Raises:
         ContextError: when the context's recipe does not exist.
@@ -94,5 +96,6 @@ def build_run(
         complete=complete,
         environ=environ,
         clouded=context.clouded if recipe is not None else None,
+        doubted=doubted,
     )
     return Run(settings, context, evidence, overrides)

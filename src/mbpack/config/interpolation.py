@@ -8,7 +8,7 @@ any release; one that a program around it registers is not known here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -38,7 +38,7 @@ REFUSED = frozenset({"missing-reference", "missing-value", "missing-variable", "
 class Resolved(Struct, frozen=True):
     """What a text with interpolations stands for.
 
-    kind    "value": `value` is it (`likely`: unless an environment variable that is not known here says otherwise);
+    kind    "value": `value` is it (`likely`: unless an environment variable of `variables` says otherwise);
             "missing-reference": it refers to a key that nobody has (upstream: InterpolationKeyError);
             "missing-value": it refers to ``???`` (upstream: InterpolationToMissingValueError);
             "missing-variable": it needs an environment variable that is not set and gives no default;
@@ -54,10 +54,15 @@ class Resolved(Struct, frozen=True):
 
     kind: str
     value: Any = None
-    likely: bool = False
+    variables: tuple[str, ...] = ()
     reason: str = ""
     needs: tuple[str, ...] = ()
     text: bool = False
+
+    @property
+    def likely(self) -> bool:
+        """Whether it is the default of an environment variable that is not known here."""
+        return bool(self.variables)
 
     @property
     def unknown(self) -> bool:
@@ -75,23 +80,27 @@ class _Stop(Exception):
         self.resolved = Resolved(kind, reason=reason, needs=needs, text=text)
 
 
-def resolve_interpolation(text: str, at: str, get: Get, environ: Mapping[str, str] | None) -> Resolved:
+def resolve_interpolation(
+    text: str, at: str, get: Get, environ: Mapping[str, str] | None, doubted: Collection[str] = ()
+) -> Resolved:
     """What a text with ``${...}`` stands for when it is the value of the key `at` (a dotted path).
 
     `get` gives the value at a dotted path of the merged tree as written there: interpolations as Interpolation, ``???``
     as MISSING. It raises KeyError for a key that nobody has; anything else it raises passes through. `environ` is None
-    where the environment of the run is not known: the default of ``${oc.env:X,default}`` is then the likely value.
+    where the environment of the run is not known: the default of ``${oc.env:X,default}`` is then the likely value, but for
+    variables that are `doubted`.
 
     A text that is one reference takes the value and type of its target; a text around references gives a string.
     """
-    return _Resolver(get, environ).resolve(text, at)
+    return _Resolver(get, environ, doubted).resolve(text, at)
 
 
 class _Resolver:
-    def __init__(self, get: Get, environ: Mapping[str, str] | None) -> None:
+    def __init__(self, get: Get, environ: Mapping[str, str] | None, doubted: Collection[str]) -> None:
         self.get = get
         self.environ = environ
-        self.likely = False
+        self.doubted = doubted
+        self.variables: list[str] = []
         self.open: list[str] = []
 
     def resolve(self, text: str, at: str) -> Resolved:
@@ -99,7 +108,7 @@ class _Resolver:
             value = self._text(text, at)
         except _Stop as stop:
             return stop.resolved
-        return Resolved("value", value, self.likely)
+        return Resolved("value", value, tuple(self.variables))
 
     def _text(self, text: str, at: str) -> Any:
         if at in self.open:
@@ -224,9 +233,12 @@ class _Resolver:
             if self.environ is None:
                 raise _Stop("unknown", f"it takes the environment variable {variable}", ("environment",), text=True)
             raise _Stop("missing-variable", f"the environment variable {variable} is not set and there is no default")
-        if self.environ is None and arguments[1] in (None, ""):  # it is there to be set
-            raise _Stop("unknown", f"it takes the environment variable {variable}", ("environment",))
-        self.likely = self.likely or self.environ is None
+        if self.environ is None:
+            if arguments[1] in (None, ""):  # it is there to be set
+                raise _Stop("unknown", f"it takes the environment variable {variable}", ("environment",))
+            if variable in self.doubted:
+                raise _Stop("unknown", f"it takes the environment variable {variable}", ("environment",), text=True)
+            self.variables.append(variable)
         return None if arguments[1] is None else str(arguments[1])
 
     def _select(self, name: str, arguments: list[Any], at: str) -> Any:

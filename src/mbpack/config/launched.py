@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
 
 from mbpack.config.context import Given
 from mbpack.config.document import Document, Item, Span
 from mbpack.config.items import walk
 from mbpack.config.overrides import Override, OverrideProblem, as_document, parse_overrides
-from mbpack.config.shell import Launch, LaunchOverride
+from mbpack.config.shell import Launch, LaunchOverride, Word
+from mbpack.config.shell.slurm import Counts
+from mbpack.facts.launchers import flags_named
 from mbpack.facts.releases import Release
 
 
@@ -29,6 +33,47 @@ def flags_of(launch: Launch) -> dict[str, str]:
     return {f"torchrun {name}": value for name, value in launch.torchrun.items()} | {
         flag.name: flag.value.text if flag.value is not None else "" for flag in launch.flags
     }
+
+
+def defaults_of(launch: Launch) -> tuple[str, ...]:
+    """The variables with whose defaults the command sets keys and counts GPUs; the recipe that a default names is the script's."""
+    words = [*(override.word for override in launch.overrides), *(override.value for override in launch.overrides)]
+    words += [flag.value for flag in launch.flags if flag.value is not None and _sets(flag.name)]
+    return tuple(dict.fromkeys([name for word in words for name in word.defaults] + list(launch.counts.defaults)))
+
+
+def without_defaults(launch: Launch, doubted: Collection[str]) -> Launch:
+    """The command where nothing is known of some variables that have defaults."""
+    counted = not set(doubted).isdisjoint(launch.counts.defaults)
+    return replace(
+        launch,
+        flags=tuple(
+            replace(flag, value=_unknown(flag.value, doubted)) if flag.value is not None and _sets(flag.name) else flag
+            for flag in launch.flags
+        ),
+        overrides=tuple(_without_default(override, doubted) for override in launch.overrides),
+        counts=Counts() if counted else launch.counts,
+        torchrun=dict.fromkeys(launch.torchrun.keys() & {"torchrun"}, "") if counted else launch.torchrun,
+    )
+
+
+def _sets(option: str) -> bool:
+    return any(flag.sets is not None for flag in flags_named(option))
+
+
+def _unknown(word: Word, doubted: Collection[str]) -> Word:
+    name = next((name for name in word.defaults if name in doubted), None)
+    return word if name is None else replace(word, text=f"${{shell:{name}}}", known=False, defaults=())
+
+
+def _without_default(override: LaunchOverride, doubted: Collection[str]) -> LaunchOverride:
+    held = (*override.word.defaults, *override.value.defaults)
+    value = _unknown(replace(override.value, defaults=held), doubted)
+    if value.known or not held:
+        return override
+    key, equals, _ = override.word.text.partition("=")
+    word = replace(override.word, text=f"{key}={value.text}" if equals else key, known=False, defaults=())
+    return LaunchOverride(word, value)
 
 
 def overrides_of(launch: Launch, release: Release, script: Document) -> tuple[list[Override | OverrideProblem], Document]:

@@ -40,11 +40,17 @@ class MergedTree:
         """
         settings = self.settings
         try:
-            found = resolve_interpolation(value, written, self.held, settings.environ)
+            found = self._resolved(value, written)
             if settings.complete and isinstance(found.value, str) and "${" in found.value:
-                found = resolve_interpolation(found.value, written, self.held, settings.environ)  # building reads it once more
+                found = self._resolved(found.value, written)  # building reads it once more
         except RecursionError:
             raise Unknown(written, ("value",), "the expression refers to itself") from None
+        return found
+
+    def _resolved(self, value: str, written: str) -> Resolved:
+        settings = self.settings
+        found = resolve_interpolation(value, written, self.held, settings.environ, settings.doubted)
+        settings.assumed.update(dict.fromkeys(found.variables))
         return found
 
     def base_has(self, parts: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ the class that owns the key has no such field; or :class:`Unknown`, raised, wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,8 @@ class Settings:
     """Layers over a recipe over class defaults, for one release.
 
     ``complete`` says that the layers are a whole configuration (top-level ``_target_`` ConfigContainer): what they lack
-    has the class default. Otherwise they are a diff over ``recipe``; without one, what they lack is unknown.
+    has the class default. Otherwise they are a diff over ``recipe``; without one, what they lack is unknown. Where ``environ`` is
+    None, defaults of environment variables count as their values, but for those that are ``doubted``.
     """
 
     def __init__(
@@ -49,21 +50,21 @@ class Settings:
         complete: bool = False,
         environ: Mapping[str, str] | None = None,
         clouded: Mapping[str, str] | None = None,
+        doubted: Collection[str] = (),
     ) -> None:
         self.version, self.schema, self.recipe, self.complete = version, schema, recipe, complete
         settled, self.gone = settle(layers)
         self.layers = tuple(reversed(settled))
-        self.environ = environ
-        #: Objects that a program makes anew: the recipe has no say in them.
-        self.made = frozenset(path for layer in self.layers for path in layer.document.made)
+        self.environ, self.doubted = environ, doubted
+        self.assumed: dict[str, None] = {}  # environment variables whose defaults have stood in for them so far
+        self.made = frozenset(path for layer in self.layers for path in layer.document.made)  # a program's, made anew
         self.python = any(layer.document.language == "python" for layer in self.layers)
         self.base_known = complete or recipe is not None or () in self.made
         self._paths = paths(version.release)
         self._answers: dict[str, Setting | Unknown] = {}
         self.classes = ObjectClasses(self.layers, self.gone, schema, recipe, complete, self._paths[SPECS], self._fails)
         self.classes.clouded = {self._paths[key]: why for key, why in (clouded or {}).items()}
-        #: What others worked out once from these settings.
-        self.memo: dict[str, Any] = {}
+        self.memo: dict[str, Any] = {}  # what others worked out once from these settings
 
     def on(self, recipe: Recipe, forget: bool = False) -> Settings:
         """The same layers on another recipe; ``forget`` the answers so far, unless they hold for that recipe too."""

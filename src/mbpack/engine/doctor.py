@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -34,7 +34,7 @@ class Request(Struct, frozen=True):
     ``searched``: the files were met in a directory rather than named, so no flag says that they are Megatron-Bridge's.
     ``look`` gathers evidence from the disk for a run. ``environ`` is the environment of the run, None where unknown.
     ``shown`` is what a program shows of its context, ``variants`` what its configuration is in each of its worlds,
-    ``variable`` what it calls it.
+    ``variable`` what it calls it. ``doubted``: environment variables whose defaults count for nothing.
     """
 
     documents: Sequence[Document] = ()
@@ -51,6 +51,7 @@ class Request(Struct, frozen=True):
     shown: Given | None = None
     variants: Sequence[Variant] = ()
     variable: str = "cfg"
+    doubted: Collection[str] = ()
 
 
 def examine(documents: Sequence[Document], flags: Given | None = None, path: str | None = None) -> Result:
@@ -68,6 +69,15 @@ def judge(request: Request) -> Result:
         from mbpack.engine.worlds import judge_worlds
 
         return judge_worlds(request)
+    result = _judged(request)
+    if request.launch is not None or (result.run is not None and result.run.settings.assumed):
+        from mbpack.engine.defaults import doubt
+
+        doubt(request, result, _judged)
+    return result
+
+
+def _judged(request: Request) -> Result:
     context = context_of(request)
     result = Result(request.path, context, request.documents)
     problems = [finding for document in request.documents for finding in document_findings(document)]
@@ -89,12 +99,16 @@ def judge(request: Request) -> Result:
         overrides += request.overrides
         places = [in_script, as_document(request.overrides)]
     try:
-        run = build_run(context, request.documents, overrides, request.environ, override_documents=places)
+        run = build_run(
+            context, request.documents, overrides, request.environ, override_documents=places, doubted=request.doubted
+        )
     except UnknownRecipe as error:
         if not request.documents and request.launch is None and not overrides:
             raise
         result.context = context = _without_recipe(context, error)
-        run = build_run(context, request.documents, overrides, request.environ, override_documents=places)
+        run = build_run(
+            context, request.documents, overrides, request.environ, override_documents=places, doubted=request.doubted
+        )
     if request.look is not None:
         run.evidence = request.look(run)
     place = request.documents[0] if request.documents else request.script

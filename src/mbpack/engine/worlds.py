@@ -7,16 +7,14 @@ reported as it is; one that needs a default or a condition says so, and is a war
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from mbpack.config.python import Variant
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
+from mbpack.engine.weaken import Mark, mark, soften, weaker
 from mbpack.rules.base import Finding, in_yaml
-
-Mark = tuple[str, str]
 
 
 def judge_worlds(request: Request) -> Result:
@@ -29,7 +27,7 @@ def judge_worlds(request: Request) -> Result:
     result = _judged(request, usual)
     sure = result if usual.documents == certain.documents else _judged(request, certain)
     if sure is not result:
-        _soften(result, sure, usual.label)
+        soften(result, sure, lambda finding: usual.label)
     known = {mark for finding in result.findings for mark in _marks(finding)}
     for variant in others:
         more = _judged(request, variant)
@@ -49,28 +47,7 @@ def _judged(request: Request, variant: Variant) -> Result:
 
 
 def _marks(finding: Finding) -> tuple[Mark, Mark]:
-    return _mark(finding), (finding.rule.code, finding.message)
-
-
-def _mark(finding: Finding) -> Mark:
-    return finding.rule.code, finding.setting.key
-
-
-def _soften(result: Result, sure: Result, label: str) -> None:
-    """Findings that are not certain become warnings, and the verdict is that of what is certain."""
-    certain = {_mark(finding) for finding in sure.findings}
-    result.findings = [
-        finding if _mark(finding) in certain or finding.outcome.severity == "info" else weaker(finding, label)
-        for finding in result.findings
-    ]
-    result.verdict = sure.verdict if sure.verdict == result.verdict else "unknown"
-    if result.first is not None and _mark(result.first) not in certain:
-        result.first = _first(result.findings, sure)
-
-
-def _first(findings: Iterable[Finding], sure: Result) -> Finding | None:
-    wanted = _mark(sure.first) if sure.first is not None else None
-    return next((finding for finding in findings if _mark(finding) == wanted), None)
+    return mark(finding), (finding.rule.code, finding.message)
 
 
 def in_python(finding: Finding, variable: str) -> Finding:
@@ -88,11 +65,3 @@ def in_python(finding: Finding, variable: str) -> Finding:
         if not replaced:
             title = f"{spelled} ({title})"
     return replace(finding, fix=fix._replace(title=title))
-
-
-def weaker(finding: Finding, label: str) -> Finding:
-    """The finding as a warning that says under which condition it holds."""
-    outcome = finding.outcome.as_warning()
-    if outcome.consequence == "rejected":
-        outcome = outcome._replace(consequence="crash")
-    return replace(finding, outcome=outcome, message=f"{finding.message}, {label}")

@@ -119,7 +119,7 @@ def _request(request: Request, state: State, bridge: str | None = None) -> Reque
     if launch is not None:
         from mbpack.config.shell import LaunchOverride, Word
 
-        words = (Word(text, True, False, 1, 1, 1) for text in overrides)
+        words = (Word(text, True, (), 1, 1, 1) for text in overrides)
         launch, overrides = replace(launch, overrides=tuple(LaunchOverride(word, word) for word in words)), ()
     flags = request.flags if bridge is None or request.flags.bridge else replace(request.flags, bridge=bridge)
     return replace(

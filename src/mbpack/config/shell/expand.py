@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbpack.config.shell.text import DEFAULTED, EMPTY, NAME, Fields, Text, Value, joined, unknown
+from mbpack.config.shell.text import EMPTY, NAME, Fields, Text, Value, defaulted, joined, unknown
 
 META = frozenset(" \t\r\n;&|()<>")
 #: How deep defaults inside defaults, and commands inside commands, are followed.
@@ -155,7 +155,7 @@ class Expander:
         if not operator or operator not in "-=+?":
             return unknown(name, offset)
         held = self._held(name, offset) if name in self.variables else None
-        empty = colon and held is not None and not held.chars.strip(DEFAULTED)
+        empty = colon and held is not None and not held.bare
         if operator == "+":
             if held is None or not held.known:
                 return unknown(name, offset)
@@ -166,7 +166,7 @@ class Expander:
             return unknown(name, offset)
         default = self._filled(argument)
         if held is None:
-            default = joined((Text(DEFAULTED, (default.at[0] if default.at else offset,)), default))
+            default = defaulted(default, name, default.at[0] if default.at else offset)
         if operator == "=":
             self.variables[name] = default
         return default

@@ -45,14 +45,22 @@ class ScriptError(ValueError):
 
 
 class Word(Struct, frozen=True):
-    """A word of the command: its text (unknown pieces as ``${shell:NAME}``), and where it is written (from 1)."""
+    """A word of the command: its text (unknown pieces as ``${shell:NAME}``), and where it is written (from 1).
+
+    ``defaults`` are the variables whose defaults it holds (``${X:-8}``), which the environment may replace.
+    """
 
     text: str
     known: bool
-    likely: bool  # a part is a default (``${X:-8}``) that the environment may replace
+    defaults: tuple[str, ...]
     line: int
     column: int
     end_column: int
+
+    @property
+    def likely(self) -> bool:
+        """Whether a part is a default that the environment may replace."""
+        return bool(self.defaults)
 
 
 class LaunchFlag(Struct, frozen=True):
@@ -285,7 +293,7 @@ class _Reading:
                 elif i + 1 < len(words) and _takes_value(name, words[i + 1]):
                     value = self._word(words[next(rest)])
                 flags.append(LaunchFlag(name, value, self._word(word)))
-            elif _OVERRIDE.match(text) and _OVERRIDE.match(word.chars):
+            elif _OVERRIDE.match(text) and _OVERRIDE.match(word.bare):
                 equals = word.chars.find("=")
                 value_text = word.part(equals + 1) if equals >= 0 else word.part(len(word.chars))
                 overrides.append(LaunchOverride(self._word(word), self._value(word, value_text, equals)))
@@ -311,7 +319,7 @@ class _Reading:
         first = self.starts[line - 1]
         last = self.starts[line] - 1 if line < len(self.starts) else len(self.source)
         end = max(min(self._written_end(start), last), start + 1)
-        return Word(text.plain, text.known, text.likely, line, start - first + 1, end - first + 1)
+        return Word(text.plain, text.known, text.defaults, line, start - first + 1, end - first + 1)
 
     def _written_end(self, start: int) -> int:
         """Where the word that starts at an offset ends in the script."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mbpack.config.shell.text import Text, Value
 from mbpack.facts.launchers import NODE_FLAGS, PER_NODE_FLAGS, TOTAL_FLAGS
@@ -23,11 +24,15 @@ _JOB_VARIABLES = {
 
 
 class Counts(Struct, frozen=True):
-    """Nodes, GPUs (processes) a node, and GPUs in all; None where the script does not say."""
+    """Nodes, GPUs (processes) a node, and GPUs in all; None where the script does not say.
+
+    ``defaults`` are the variables whose defaults they rest on.
+    """
 
     nodes: int | None = None
     gpus_per_node: int | None = None
     gpus: int | None = None
+    defaults: tuple[str, ...] = ()
 
 
 def directives(source: str) -> list[Text]:
@@ -54,6 +59,11 @@ def job_variables(batch: Sequence[Text]) -> dict[str, Value]:
 def gpu_count(words: Sequence[Text], batch: Sequence[Text], submitted: bool) -> Counts:
     """Nodes and GPUs of a command whose launcher words are given, inside a job with these ``#SBATCH`` words."""
     own, job = _options(words), _options(batch)
+    counts = _counts(words, own, job, submitted)
+    return replace(counts, defaults=tuple(dict.fromkeys(name for word in own.values() for name in word.defaults)))
+
+
+def _counts(words: Sequence[Text], own: Mapping[str, Text], job: Mapping[str, Text], submitted: bool) -> Counts:
     names = {word.plain.rpartition("/")[2] for word in words}
     if submitted:
         nodes, per_node = (_int(own.get("nodes")) if "nodes" in own else 1), _int(own.get("gpus_per_node"))
@@ -116,7 +126,7 @@ def _options(words: Sequence[Text]) -> dict[str, Text]:
     torchrun = any(word.plain.rpartition("/")[2] in _TORCHRUN for word in words)
     for i, word in enumerate(words):
         name, equals, _ = word.chars.partition("=")
-        attached = _ATTACHED.match(word.chars)
+        attached = _ATTACHED.match(word.bare)
         if attached:
             name, value = attached[1], word.part(2)
         elif equals:
@@ -127,8 +137,8 @@ def _options(words: Sequence[Text]) -> dict[str, Text]:
             continue
         if name in NODE_FLAGS:
             options["nodes"] = value
-        elif name == "--gres" and (match := _GRES.match(value.chars)):
-            options["gpus_per_node"] = value.part(match.start(1))
+        elif name == "--gres" and _GRES.match(value.bare):
+            options["gpus_per_node"] = value.part(value.chars.rindex(":") + 1)
         elif name == "--ntasks-per-node":
             options["tasks_per_node"] = value
         elif name in PER_NODE_FLAGS and not (torchrun and name.startswith("--gpus")):

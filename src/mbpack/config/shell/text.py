@@ -1,7 +1,8 @@
 """Text whose characters remember where in a script they were written, with pieces that cannot be told by reading.
 
 An unknown piece (arithmetic, command output, the environment) stands between two control characters and is carried
-along like any other text; it is never replaced by a guess.
+along like any other text; it is never replaced by a guess. Each word of a default (``${X:-8}``) begins with a mark that names its
+variable.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ MAX_VALUE = 16_384
 
 OPEN, CLOSE, DEFAULTED = "\0", "\2", "\1"
 _UNKNOWN = re.compile("\0([^\2]*)\2")
+_MARK = re.compile("\1([^\1]*)\1")
 _CONTROL = str.maketrans(dict.fromkeys((OPEN, CLOSE, DEFAULTED), "�"))
 _WORD = re.compile(r"\S+")
 _KEY_VALUE = re.compile(r"((?:\+\+?)?[A-Za-z_]\w*(?:\.[\w@/-]+)+=)")
@@ -33,16 +35,21 @@ class Text(NamedTuple):
         return OPEN not in self.chars
 
     @property
-    def likely(self) -> bool:
-        """Whether a part is a default that the environment may replace."""
-        return DEFAULTED in self.chars
+    def defaults(self) -> tuple[str, ...]:
+        """The variables whose defaults it holds, which the environment may replace."""
+        return tuple(dict.fromkeys(_MARK.findall(self.chars)))
+
+    @property
+    def bare(self) -> str:
+        """The characters without the marks of defaults."""
+        return _MARK.sub("", self.chars) if DEFAULTED in self.chars else self.chars
 
     @property
     def plain(self) -> str:
         """The characters as the command would see them; unknown pieces as ``${shell:NAME}``."""
         if OPEN not in self.chars and DEFAULTED not in self.chars:
             return self.chars
-        return _UNKNOWN.sub(r"${shell:\1}", self.chars).replace(DEFAULTED, "")
+        return _UNKNOWN.sub(r"${shell:\1}", self.bare)
 
     def part(self, start: int, end: int | None = None) -> Text:
         """A slice."""
@@ -64,6 +71,17 @@ def unknown(name: str, offset: int) -> Text:
     """An unknown piece that was written at an offset; ``name`` says what it is."""
     chars = f"{OPEN}{name if NAME.fullmatch(name) else 'value'}{CLOSE}"
     return Text(chars, (offset,) * len(chars))
+
+
+def defaulted(text: Text, name: str, offset: int) -> Text:
+    """A default of a variable: every word of it says so, since an expansion may split them."""
+    mark = f"{DEFAULTED}{name}{DEFAULTED}"
+    pieces: list[Text] = []
+    end = 0
+    for word in _WORD.finditer(text.chars):
+        pieces += (text.part(end, word.start()), Text(mark, (text.at[word.start()],) * len(mark)))
+        end = word.start()
+    return joined((*pieces, text.part(end))) if pieces else Text(mark + text.chars, (offset,) * (len(mark) + len(text.chars)))
 
 
 def joined(texts: Iterable[Text], separator: str = "") -> Text:

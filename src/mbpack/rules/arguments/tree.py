@@ -153,9 +153,13 @@ class _Tree:
             return value
         from mbpack.config.interpolation import resolve_interpolation
 
-        resolved = resolve_interpolation(value, path, self._raw, self.run.settings.environ)
+        settings = self.run.settings
+        resolved = resolve_interpolation(value, path, self._raw, settings.environ, settings.doubted)
+        settings.assumed.update(dict.fromkeys(resolved.variables))
         if resolved.refused:
             raise _Refused(f"{path} holds an expression that cannot be resolved: {resolved.reason}")
+        if resolved.text and (override.op == "add" or not isinstance(override.value, str)):
+            return ""  # some text: there, and no number
         if resolved.unknown:
             raise Unknown(path, resolved.needs or ("value",), resolved.reason)
         return resolved.value
