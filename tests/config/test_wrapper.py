@@ -7,6 +7,7 @@ import pytest
 from mbpack.config.context import Given
 from mbpack.config.document import Document, parse
 from mbpack.config.shell import read_launch
+from mbpack.config.wrapper import read_wrapper
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 
@@ -115,3 +116,11 @@ def test_a_checkpoint_with_weights_only_has_nothing_to_launch() -> None:
 def test_a_whole_file_with_one_empty_section_is_judged() -> None:
     text = CONVERTED.replace("dist: null", "dist: {_target_: megatron.bridge.training.config.DistributedInitConfig}")
     assert "cfg/section-null" in errors(judge(Request([parse(text)])))
+
+
+def test_a_higher_file_changes_the_job() -> None:
+    below = parse("recipe: {name: llama3_8b_sft_config}\nrun: {env: {nodes: 96, gpus_per_node: 8}}")
+    above = parse("run: {env: {nodes: 36}}")
+    roots = [document.root for document in (below, above) if document.root is not None]
+    found = read_wrapper(roots)
+    assert (found.recipe, found.nodes, found.gpus) == ("llama3_8b_sft_config", 36, 288)

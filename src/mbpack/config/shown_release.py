@@ -16,6 +16,8 @@ from mbpack.facts.schema import Schema, schema
 
 #: Releases that are written down as such; nightly shows itself by its own keys alone.
 PUBLISHED = tuple(release for release in RELEASES if release < NIGHTLY)
+#: What told where the fields of a saved file fit one release best.
+BEST_FIT = "its classes and fields"
 #: What tells (a dotted path, a class, an option), and the oldest and newest release that have it.
 Mark = tuple[str, "Release | None", "Release | None"]
 
@@ -157,7 +159,7 @@ def _best_fit(roots: Sequence[Item]) -> tuple[Release, str] | None:
     fewest = min(lacking.values())
     if 3 * fewest < len(objects):  # what a release saves has all its fields, but for a few that it cannot write
         fitting = [release for release in fitting if lacking[release] == fewest]
-    return DEFAULT if DEFAULT in fitting else max(fitting), "its classes and fields"
+    return DEFAULT if DEFAULT in fitting else max(fitting), BEST_FIT
 
 
 def _is_saved(root: Item) -> bool:

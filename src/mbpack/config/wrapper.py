@@ -95,19 +95,38 @@ class Wrapper(Struct, frozen=True):
 
 
 def read_wrapper(roots: Iterable[Item]) -> Wrapper:
-    """The wrapper's sections of one configuration; of two files the first that has them counts."""
+    """The wrapper's sections of one configuration, files lowest first: what a higher one says counts."""
+    recipe: dict[str, Any] = {}
+    run: dict[str, Any] = {}
     for root in roots:
-        if isinstance(root.value, dict) and ("recipe" in root.value or "run" in root.value):
-            nodes, per_node = _job(root)
-            recipe = _plain_mapping(root, "recipe")
-            return Wrapper(
-                _name(recipe),
-                _text(recipe.get("step_func")),
-                nodes,
-                nodes * per_node if nodes is not None and per_node is not None else None,
-                dict(_clouded(recipe)),
-            )
-    return Wrapper()
+        if is_wrapped(root):
+            _merge(recipe, _plain_mapping(root, "recipe"))
+            _merge(run, _plain_mapping(root, "run"))
+    if not recipe and not run:
+        return Wrapper()
+    nodes, per_node = _job(run)
+    return Wrapper(
+        _name(recipe),
+        _text(recipe.get("step_func")),
+        nodes,
+        nodes * per_node if nodes is not None and per_node is not None else None,
+        dict(_clouded(recipe)),
+    )
+
+
+def is_wrapped(root: Item) -> bool:
+    """Whether a file has the sections of a program that wraps the start-up."""
+    held = root.value
+    return isinstance(held, dict) and any(name in held and isinstance(held[name].value, dict) for name in ("recipe", "run"))
+
+
+def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+    for name, value in above.items():
+        held = below.get(name)
+        if isinstance(held, dict) and isinstance(value, dict):
+            _merge(held, value)
+        else:
+            below[name] = value
 
 
 def _name(recipe: Mapping[str, Any]) -> str | None:
@@ -129,8 +148,7 @@ def _clouded(recipe: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield key, f"the recipe makes it of its argument {argument}"
 
 
-def _job(root: Item) -> tuple[int | None, int | None]:
-    run = _plain_mapping(root, "run")
+def _job(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
     held = [place for place in (run.get("env"), run) if isinstance(place, dict)]
     nodes = next((place[name] for place in held for name in _NODES if _count(place.get(name))), None)
     return nodes, next((place[name] for place in held for name in _PER_NODE if _count(place.get(name))), None)

@@ -94,7 +94,8 @@ class CliUnknownKey(RejectingRule):
                 station="load",
             )
         elif strict and place.kind in ("missing", "free"):
-            yield self._refuse(run, entry, path, f"{path} does not exist in {run.release}: the override is refused")
+            message = f"{path} does not exist in {run.release}: the override is refused"
+            yield self._refuse(run, entry, path, message, fix=self._inside(run, path))
         elif strict:
             message = f"{path} is not in the configuration any more: the override is refused"
             why = "An argument before it deletes the key, or a mapping was written over what held it."
@@ -110,6 +111,15 @@ class CliUnknownKey(RejectingRule):
                 fix=Fix("the right key", (Edit("delete", path),)),
                 station="load",
             )
+
+    @staticmethod
+    def _inside(run: Run, path: str) -> Fix | None:
+        """Where a model that holds its Megatron-Core settings in an object of their own has the field."""
+        cls, (section, _, name) = run.settings.class_at("model"), path.partition(".")
+        inner = run.settings.schema.transformer_class(cls) if section == "model" and cls is not None else None
+        if inner is None or name not in (run.settings.schema.fields(inner) or {}):
+            return None
+        return Fix(f"model.transformer.{name}: this model keeps it there")
 
     @staticmethod
     def _of_unknown_class(run: Run, path: str) -> bool:

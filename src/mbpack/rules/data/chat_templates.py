@@ -54,9 +54,10 @@ class ChatTemplateGeneration(Rule):
             return
         silent = run.release < R05
         outcome = SILENT if silent else CRASH_DATA
+        asked = run.complete or run.wrote(USE_TEMPLATE) or run.wrote(CHAT)
         yield self.finding(
             run,
-            outcome.as_warning() if run.complete or run.wrote(USE_TEMPLATE) or run.wrote(CHAT) else outcome.as_info(),
+            outcome.as_warning() if known is False and asked else outcome.as_info(),
             USE_TEMPLATE,
             ("the chat template" if known is False else "a chat template")
             + " without a generation block "

@@ -7,14 +7,28 @@ from functools import lru_cache
 
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, walk
+from mbpack.config.shown_release import BEST_FIT
 from mbpack.config.unknown_keys import UnknownKey, unknown_keys
+from mbpack.config.wrapper import is_wrapped
 from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, rename_of
 from mbpack.facts.knowledge import lists_complete, newer, reach
 from mbpack.facts.releases import R05, R07
 from mbpack.facts.schema import classes_with, releases_with
 from mbpack.facts.sections import CONTAINER_METHODS
 from mbpack.facts.wrappers import is_wrapper_key
-from mbpack.rules.base import IGNORED, IGNORED_ATTRIBUTE, REJECTED_LOAD, Edit, Finding, Fix, Outcome, RejectingRule, Rule, words
+from mbpack.rules.base import (
+    IGNORED,
+    IGNORED_ATTRIBUTE,
+    NOTE,
+    REJECTED_LOAD,
+    Edit,
+    Finding,
+    Fix,
+    Outcome,
+    RejectingRule,
+    Rule,
+    words,
+)
 from mbpack.rules.files import programs
 from mbpack.rules.files.misplaced import Meant, misplaced
 
@@ -128,12 +142,18 @@ class YamlUnknownKey(RejectingRule):
             if not run.complete and (not key.is_text or is_wrapper_key(key.path) or self._told_elsewhere(run, key)):
                 continue
             found = misplaced(run, key) or self._mistyped(run, key)
+            if not found.surely and _is_wrappers(run, key):
+                continue
             if found.surely or found.why or "." not in key.path or lists_complete(run.settings.version):
                 yield self._say(run, key, found)
             else:
                 yield self._not_known(run, key)
                 if run.complete and newer(run.settings.version):
                     raise Unknown(key.path, (), f"whether {run.patch} has {key.path} is not known to mbpack")
+
+    def is_mistake(self, run: Run, key: UnknownKey) -> bool:
+        """Whether a key can only be a mistake: a name close by or in another place is meant."""
+        return (misplaced(run, key) or self._mistyped(run, key)).surely
 
     def _not_known(self, run: Run, key: UnknownKey) -> Finding:
         """A name on none of the lists, where the lists may end before the release does: nothing is certain, nothing to mend."""
@@ -156,6 +176,8 @@ class YamlUnknownKey(RejectingRule):
     def _say(self, run: Run, key: UnknownKey, found: Meant) -> Finding:
         outcome = _outcome(run)
         what = key.path
+        if self._between_releases(run, key):
+            return self._of_another_patch(run, key, found)
         if "." not in key.path and not run.complete:
             what = f"section {key.path}" if self._is_mapping(key) else f"{key.path} at the top"
             outcome = outcome if found.surely else outcome.as_warning()
@@ -171,6 +193,9 @@ class YamlUnknownKey(RejectingRule):
             )
             message = f"{whose} {key.path}: it is ignored unless the class is your own"
             why = why or "The recipe decides the class; which it is is not known here."
+        elif not found.surely and self._may_be_of_a_fork(run, key):
+            outcome = outcome.as_warning()
+            why = why or "Nothing names a release or a recipe: a fork may have it."
         return self.finding(
             run,
             outcome,
@@ -184,6 +209,30 @@ class YamlUnknownKey(RejectingRule):
             station="load",
             offset=key.offset,
         )
+
+    @staticmethod
+    def _between_releases(run: Run, key: UnknownKey) -> bool:
+        """Whether a saved file fits no release whole: the one that fits best lacks a field that others have in that class."""
+        guessed = run.complete and run.context.sources.get("bridge") == "file" and run.context.marker == BEST_FIT
+        owner, _, name = key.path.rpartition(".")
+        return guessed and "." not in owner and bool(owner) and bool(releases_with(owner, name))
+
+    def _of_another_patch(self, run: Run, key: UnknownKey, found: Meant) -> Finding:
+        return self.finding(
+            run,
+            NOTE,
+            key.path,
+            f"{key.path} is no field of {run.release}, which fits this file best; {found.why[:1].lower()}{found.why[1:-1]}",
+            why="What lies between two releases has fields of both: --bridge names the one that the file is for.",
+            setting=key.setting,
+            on_key=True,
+        )
+
+    @staticmethod
+    def _may_be_of_a_fork(run: Run, key: UnknownKey) -> bool:
+        """Whether nobody says which release or recipe a file is for, so that its section may have more fields."""
+        told = run.context.sources.get("bridge") in ("default", "file") and run.context.recipe is None
+        return told and "." in key.path and not run.complete and not run.settings.python
 
     def _mistyped(self, run: Run, key: UnknownKey) -> Meant:
         """A name close by, or words about where the key does exist; what nothing is known of may be somebody else's."""
@@ -258,6 +307,15 @@ class YamlUnknownKey(RejectingRule):
         return ""
 
 
+_UNKNOWN = YamlUnknownKey()
+
+
+def _is_wrappers(run: Run, key: UnknownKey) -> bool:
+    """Whether a key at the top stands in a file of a wrapper, which may read it."""
+    wrapped = any(is_wrapped(layer.root) for layer in run.settings.layers)
+    return wrapped and "." not in key.path and key.is_text and not run.complete
+
+
 @lru_cache(maxsize=1024)
 def _nearest(name: str, known: tuple[str, ...]) -> str:
     """The known name that a misspelled one most likely means, "" where none is close. Kept: fixing asks again and again."""
@@ -293,16 +351,19 @@ class WrapperKey(Rule):
         if run.complete:
             return
         keys = [
-            key for key in unknown_keys(run.settings) if is_wrapper_key(key.path) and rename_of(run.release, key.path) is None
+            key
+            for key in unknown_keys(run.settings)
+            if rename_of(run.release, key.path) is None
+            and (is_wrapper_key(key.path) or (_is_wrappers(run, key) and not _UNKNOWN.is_mistake(run, key)))
         ]
         if keys:
             below = [layer.document.path for layer in reversed(run.settings.layers) if layer.document.inherited]
             read = f" {words(below)} {'are' if len(below) > 1 else 'is'} read here as layers below." if below else ""
             yield self.finding(
                 run,
-                IGNORED.as_warning(),
+                NOTE if any(is_wrapped(layer.root) for layer in run.settings.layers) else IGNORED.as_warning(),
                 keys[0].path,
-                f"{words(key.path for key in keys)}: keys of a wrapper program, Megatron-Bridge ignores them",
+                f"{words(dict.fromkeys(key.path for key in keys))}: keys of a wrapper program, Megatron-Bridge ignores them",
                 why=f"Whether the wrapper passes every packing key on is not visible here.{read}",
                 setting=keys[0].setting,
                 on_key=True,
@@ -353,4 +414,4 @@ class NonTextKey(RejectingRule):
                 )
 
 
-RULES: tuple[Rule, ...] = (RenamedKey(), YamlUnknownKey(), NonTextKey(), WrapperKey())
+RULES: tuple[Rule, ...] = (RenamedKey(), _UNKNOWN, NonTextKey(), WrapperKey())
