@@ -358,3 +358,30 @@ def test_any_text_is_read(source: str) -> None:
             assert 1 <= override.word.line <= source.count("\n") + 1
             assert 1 <= override.value.column < override.value.end_column
         launch.recipe()
+
+
+def test_a_recipe_that_branches_choose_is_one_of_them() -> None:
+    launch = read_launch(
+        'M="gpt_oss_20b"\ncase $1 in\n packed) R="${R:-${M}_sft_packed_config}" ;;\n *) R="${M}_sft_config" ;;\nesac\n'
+        "python run_recipe.py --recipe $R\n"
+    )
+    assert launch is not None
+    assert launch.recipe() is None
+    assert launch.recipes == ("gpt_oss_20b_sft_packed_config", "gpt_oss_20b_sft_config")
+
+
+@pytest.mark.parametrize("script", [RUN + "model.a=1", "R=$1\npython run_recipe.py --recipe $R\n"])
+def test_a_recipe_that_is_known_or_not_at_all_leaves_no_choice(script: str) -> None:
+    launch = read_launch(script)
+    assert launch is not None
+    assert launch.recipes == ()
+
+
+def test_every_word_of_a_default_is_likely() -> None:
+    launch = read_launch(RUN + "${MORE:-model.a=1 model.b=2} model.c=3")
+    assert launch is not None
+    assert [(one.text, one.word.defaults) for one in launch.overrides] == [
+        ("model.a=1", ("MORE",)),
+        ("model.b=2", ("MORE",)),
+        ("model.c=3", ()),
+    ]

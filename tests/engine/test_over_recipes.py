@@ -12,14 +12,16 @@ import pytest
 
 from mbpack.config.assemble import build_run
 from mbpack.config.context import Given, resolve_context
-from mbpack.config.document import parse
+from mbpack.config.document import Document, parse
 from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, WrongKind
+from mbpack.config.shell import read_launch
 from mbpack.engine.candidates import candidates
-from mbpack.engine.doctor import examine
+from mbpack.engine.doctor import Request, examine, judge
 from mbpack.engine.merge import ranged
 from mbpack.engine.split import Part, answers, whole
 from mbpack.facts.recipe_sets import bits, table
+from mbpack.facts.recipes import find
 from mbpack.report.json import file_data
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES
@@ -173,3 +175,17 @@ def test_parts_are_shared_and_know_what_the_whole_answered() -> None:
     piece = part.part(1)
     assert piece is part.part(1)
     assert "cp" in vars(piece.run)
+
+
+def test_a_script_that_chooses_its_recipe_is_judged_over_those() -> None:
+    names = ("qwen3_8b_sft_config", "qwen3_4b_sft_config")
+    text = (
+        "".join(f"if [ $1 = {name} ]; then R={name}; fi\n" for name in names)
+        + "torchrun run_recipe.py --recipe $R model.seq_length=64\n"
+    )
+    launch = read_launch(text)
+    assert launch is not None
+    result = judge(Request(flags=Given("0.6"), launch=launch, script=Document("train.sh", text, None)))
+    assert result.candidates is not None
+    found = [find("0.6", name) for name in names]
+    assert set(result.candidates.names) == {recipe.name for recipe in found if recipe is not None}

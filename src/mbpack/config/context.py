@@ -63,6 +63,8 @@ class Given(Struct, frozen=True):
     step: str | None = None
     nodes: int | None = None
     gpu: str | None = None
+    #: Names of which a script chooses its recipe.
+    recipes: tuple[str, ...] = ()
     #: How to find the Megatron-Bridge that stands beside the files; asked only where nobody names a release.
     beside: Callable[[], Beside | None] | None = None
 
@@ -72,6 +74,7 @@ class Context(Struct, frozen=True):
 
     version: Version
     recipe: str | None = None
+    recipes: tuple[str, ...] = ()  # of which a script chooses one, where nobody says which
     own_recipe: str | None = None  # the name of a recipe that the release does not ship
     gpus: int | None = None
     launcher: str | None = None
@@ -235,6 +238,7 @@ def resolve_context(
         marker=marker,
         problems=problems,
         flags=dict(options or {}),
+        recipes=script.recipes if script is not None and "recipe" not in values else (),
         clouded={**wrapper.clouded, **_replaced(options or {}, values.get("launcher"))},
         **values,
     )

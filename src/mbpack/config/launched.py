@@ -6,13 +6,14 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from mbpack.config.context import Given
+from mbpack.config.context import Context, ContextProblem, Given
 from mbpack.config.document import Document, Item, Span
 from mbpack.config.items import walk
 from mbpack.config.overrides import Override, OverrideProblem, as_document, parse_overrides
 from mbpack.config.shell import Launch, LaunchOverride, Word
 from mbpack.config.shell.slurm import Counts
-from mbpack.facts.launchers import flags_named
+from mbpack.facts.gpus import find_gpu
+from mbpack.facts.launchers import PERFORMANCE_MODEL, PERFORMANCE_SETS, PERFORMANCE_UNREAD, flags_named
 from mbpack.facts.releases import Release
 
 
@@ -25,7 +26,16 @@ def given_by(launch: Launch) -> Given:
         launcher=launch.launcher,
         step=step.text if step is not None and step.known else None,
         nodes=launch.nodes,
+        gpu=_gpu(launch),
+        recipes=launch.recipes,
     )
+
+
+def _gpu(launch: Launch) -> str | None:
+    """The kind of GPU that a performance script is given."""
+    word = launch.flag("--gpu", "-g") if launch.performance else None
+    found = find_gpu(word.text) if word is not None and word.known else None
+    return found.name if found is not None else None
 
 
 def flags_of(launch: Launch) -> dict[str, str]:
@@ -35,11 +45,35 @@ def flags_of(launch: Launch) -> dict[str, str]:
     }
 
 
+def without_own_recipe(context: Context, launch: Launch) -> Context:
+    """The context of a performance script: its recipe is its own, and nobody here knows what it holds."""
+    given = {flag.name for flag in launch.flags}
+    model = launch.flag(*PERFORMANCE_MODEL)
+    name = f" {model.text}" if model is not None and model.known else ""
+    unread = [names[0] for names in PERFORMANCE_UNREAD if not given.isdisjoint(names)]
+    message = f"the performance launcher builds a recipe of its own{name}, whose values mbpack does not hold"
+    if unread:
+        message += f"; not read: {', '.join(unread)}"
+    problem = ContextProblem(message, launch.script.line, severity="info")
+    named = context.sources.get("recipe") in ("flag", "directive")
+    own = context.own_recipe if named else (name.strip() or "unknown")
+    return replace(context, own_recipe=own, problems=(*context.problems, problem))
+
+
 def defaults_of(launch: Launch) -> tuple[str, ...]:
     """The variables with whose defaults the command sets keys and counts GPUs; the recipe that a default names is the script's."""
     words = [*(override.word for override in launch.overrides), *(override.value for override in launch.overrides)]
     words += [flag.value for flag in launch.flags if flag.value is not None and _sets(flag.name)]
     return tuple(dict.fromkeys([name for word in words for name in word.defaults] + list(launch.counts.defaults)))
+
+
+def defaults_by_key(launch: Launch, release: Release) -> dict[str, tuple[str, ...]]:
+    """The variables whose defaults each key takes."""
+    found: dict[str, tuple[str, ...]] = {}
+    for setting in launch.settings(release):
+        key = setting.text.partition("=")[0].lstrip("+")
+        found[key] = (*setting.word.defaults, *(name for name in setting.value.defaults if name not in setting.word.defaults))
+    return found
 
 
 def without_defaults(launch: Launch, doubted: Collection[str]) -> Launch:
@@ -58,7 +92,7 @@ def without_defaults(launch: Launch, doubted: Collection[str]) -> Launch:
 
 
 def _sets(option: str) -> bool:
-    return any(flag.sets is not None for flag in flags_named(option))
+    return any(flag.sets is not None for flag in flags_named(option)) or any(option in names for names in PERFORMANCE_SETS)
 
 
 def _unknown(word: Word, doubted: Collection[str]) -> Word:

@@ -11,6 +11,7 @@ from mbpack.config.run import Run
 from mbpack.engine.split import Part, whole
 from mbpack.facts.keys import EP, ETP
 from mbpack.facts.recipe_sets import RecipeTable, table
+from mbpack.facts.recipes import find
 
 #: Keys of experts, beside those whose names begin with ``moe_``.
 _EXPERTS = (EP.partition(".")[2], ETP.partition(".")[2], "num_moe_experts")
@@ -21,10 +22,14 @@ def candidates(run: Run) -> Part:
     """The recipes that fit what a run without a recipe writes, as one part.
 
     Recipes that make a written key impossible (a field their dataset or model does not have, an adapter where there is none,
-    experts on a dense model) leave the set while others remain.
+    experts on a dense model) leave the set while others remain. Where a script chooses among some names, they are the set.
     """
     held = table(run.release.name)
-    mask = held.all
+    mask = 0
+    for name in run.context.recipes:
+        recipe = find(run.release.name, name)
+        mask |= held.bit(recipe.name) if recipe is not None else 0
+    mask = mask or held.all
     for fits in _tests(run, held):
         mask = mask & fits or mask
     return whole(run, held, mask)

@@ -6,20 +6,24 @@ defaults and once more with nothing in their place; what is found only with them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mbpack.config.document import Interpolation
 from mbpack.engine.result import Result
 from mbpack.engine.weaken import mark, soften, uncertain
-from mbpack.rules.base import words
+from mbpack.facts.releases import NIGHTLY
+from mbpack.rules.base import Finding, words
 
 if TYPE_CHECKING:
     from mbpack.engine.doctor import Request
 
 #: Variables that are tried one by one for the one that a finding rests on.
 _TRIED = 4
+_VARIABLE = re.compile(r"oc\.env:(\w+)")
 
 
 def doubt(request: Request, result: Result, judged: Callable[[Request], Result]) -> None:
@@ -38,16 +42,37 @@ def doubt(request: Request, result: Result, judged: Callable[[Request], Result])
             left = {mark(finding) for finding in judged(_without(request, (name,))).findings}
             for missing in open_marks - left:
                 blamed.setdefault(missing, []).append(name)
-    soften(result, sure, lambda finding: label(blamed.get(mark(finding), names)))
+    if len(names) > _TRIED:
+        soften(result, sure, lambda finding: label(_written_there(request, finding)))
+    else:
+        soften(result, sure, lambda finding: label(blamed.get(mark(finding), names)))
 
 
-def label(names: tuple[str, ...] | list[str]) -> str:
-    """The condition under which a finding holds.
+def label(names: Sequence[str]) -> str:
+    """The condition under which a finding holds; of no names: that of all defaults.
 
     >>> label(["TP", "CP"])
     'if TP and CP are not set'
     """
+    if not names:
+        return "if the variables that have defaults are not set"
     return f"if {words(names)} {'is' if len(names) == 1 else 'are'} not set"
+
+
+def _written_there(request: Request, finding: Finding) -> list[str]:
+    """The variables whose defaults stand at the keys of a finding."""
+    held: Mapping[str, tuple[str, ...]] = {}
+    if request.launch is not None:
+        from mbpack.config.launched import defaults_by_key
+
+        held = defaults_by_key(request.launch, NIGHTLY)
+    found: dict[str, None] = {}
+    for setting in (finding.setting, *finding.related):
+        item = setting.item
+        if item is not None and isinstance(item.value, Interpolation):
+            found.update(dict.fromkeys(_VARIABLE.findall(item.value)))
+        found.update(dict.fromkeys(held.get(setting.key, ())))
+    return list(found)
 
 
 def _of_the_launch(request: Request) -> tuple[str, ...]:

@@ -79,6 +79,10 @@ def judge(request: Request) -> Result:
 
 def _judged(request: Request) -> Result:
     context = context_of(request)
+    if request.launch is not None and request.launch.performance:
+        from mbpack.config.launched import without_own_recipe
+
+        context = without_own_recipe(context, request.launch)
     result = Result(request.path, context, request.documents)
     problems = [finding for document in request.documents for finding in document_findings(document)]
     if any(document.root is None for document in request.documents):

@@ -59,6 +59,58 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--dry-run", "--dry_run", "--deterministic", "--dump-env", "--dump_env"), takes_value=False, since=R06),
 )
 
+#: Programs of ``scripts/performance``, which build a recipe of their own by name; and the options that mark them.
+PERFORMANCE_PROGRAMS = ("run_script.py", "setup_experiment.py", "bootstrap.py")
+PERFORMANCE_MODEL, PERFORMANCE_GPUS, PERFORMANCE_PER_NODE = (
+    ("--model_recipe_name", "-mr"),
+    ("--num_gpus", "-ng"),
+    ("--gpus_per_node", "-gn"),
+)
+#: Their options that set keys, written over the recipe after every KEY=VALUE.
+#: Source: 0.2 to 0.7 ``scripts/performance/argument_parser.py``; ``utils/overrides.py``, `set_user_overrides`.
+PERFORMANCE_SETS: dict[tuple[str, ...], str] = {
+    ("--max_steps", "-ms"): "train.train_iters",
+    ("--global_batch_size", "-gb"): "train.global_batch_size",
+    ("--micro_batch_size", "-mb"): "train.micro_batch_size",
+    ("--seq_length", "-sl"): "model.seq_length",
+    ("--tensor_model_parallel_size", "-tp"): "model.tensor_model_parallel_size",
+    ("--pipeline_model_parallel_size", "-pp"): "model.pipeline_model_parallel_size",
+    ("--context_parallel_size", "-cp"): "model.context_parallel_size",
+    ("--virtual_pipeline_model_parallel_size", "-vp"): "model.virtual_pipeline_model_parallel_size",
+    ("--expert_model_parallel_size", "-ep"): "model.expert_model_parallel_size",
+    ("--expert_tensor_parallel_size", "-et"): "model.expert_tensor_parallel_size",
+}
+#: Their options that change the recipe in ways that nobody follows here.
+PERFORMANCE_UNREAD: tuple[tuple[str, ...], ...] = tuple(
+    tuple(names.split())
+    for names in (
+        "--compute_dtype -c",
+        "--fp8_recipe -fr",
+        "--task",
+        "--data",
+        "--config_variant -cv",
+        "--optimizer_type",
+        "--use_tokendrop",
+        "--use_megatron_fsdp",
+        "--nccl_ub",
+        "--cuda_graph_impl",
+        "--cuda_graph_scope",
+        "--moe_a2a_overlap",
+        "--moe_flex_dispatcher_backend",
+        "--recompute_num_layers -rl",
+        "--recompute_modules",
+        "--activation_offload_layers -ol",
+        "--deterministic",
+        "--tokenizer_type",
+        "--tokenizer_model",
+        "--hidden_size",
+        "--num_layers",
+        "--num_moe_experts",
+        "--pipeline_model_parallel_layout",
+        "--first_k_dense_replace",
+    )
+)
+
 #: Options of a user's own script that name a YAML file.
 CONFIG_FILE_FLAGS = ("--config-file", "--config_file", "--config")
 #: Options without a value of the programs that start or submit a run; every other long option is given one.

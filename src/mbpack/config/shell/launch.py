@@ -10,10 +10,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mbpack.config.shell.reader import Reader
-from mbpack.config.shell.slurm import Counts, directives, gpu_count, job_variables, torchrun_facts
+from mbpack.config.shell.slurm import Counts, benchmark_gpus, directives, gpu_count, job_variables, torchrun_facts
 from mbpack.config.shell.text import Text, Value, joined, source_text
 from mbpack.facts.launchers import (
     CONFIG_FILE_FLAGS,
+    PERFORMANCE_MODEL,
+    PERFORMANCE_PROGRAMS,
+    PERFORMANCE_SETS,
     PREPARERS,
     RUN_RECIPE,
     SUBMITTERS,
@@ -27,9 +30,12 @@ from mbpack.facts.releases import Release
 #: Characters of a script that are read at most: launch scripts are small, and a file of data is none.
 MAX_SCRIPT = 1 << 19
 MAX_NESTED = 4
+#: Names of a recipe, whole and in part, that are put together from the texts of variables.
+MAX_CHOICES = 256
 
 _OVERRIDE = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w.@/-]*=|~[A-Za-z_][\w.]*$")
 _OPTION = re.compile(r"--?[A-Za-z]")
+_PIECE = re.compile(r"\$\{shell:(\w+)\}")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 #: Commands that only speak of a script or look at it.
 _TALKING = frozenset(
@@ -86,7 +92,8 @@ class LaunchOverride(Struct, frozen=True):
 class Launch(Struct, frozen=True):
     """One launch command.
 
-    ``launcher`` is ``run_recipe`` or ``script``, None for programs that are neither (the performance scripts).
+    ``launcher`` is ``run_recipe`` or ``script``, None for programs that are neither (the performance scripts; ``performance``:
+    one that builds a recipe of its own).
     ``gpus`` is the number of processes where the script says it. ``opaque`` holds arguments that reading cannot resolve
     and that may be further overrides. ``environment`` has what the script exports, where known.
     """
@@ -98,6 +105,8 @@ class Launch(Struct, frozen=True):
     opaque: tuple[Word, ...] = ()
     counts: Counts = field(default_factory=Counts)
     environment: Mapping[str, str] = field(default_factory=dict)
+    performance: bool = False
+    recipes: tuple[str, ...] = ()  # the names that a recipe chosen by branches of the script may have
     torchrun: Mapping[str, str] = field(default_factory=dict)  # see :func:`mbpack.config.shell.slurm.torchrun_facts`
 
     @property
@@ -136,7 +145,18 @@ class Launch(Struct, frozen=True):
         return model_recipe(model.text, mode.text)
 
     def settings(self, release: Release) -> Iterator[LaunchOverride]:
-        """What the command sets in a release: options that are short for a key first, then the overrides, which win."""
+        """What the command sets in a release: options that are short for a key first, then the overrides, which win.
+
+        With the performance launcher the options win.
+        """
+        if self.performance:
+            yield from self.overrides
+            keys = {name: key for names, key in PERFORMANCE_SETS.items() for name in names}
+            for flag in self.flags:
+                if flag.name in keys and flag.value is not None:
+                    text = {"None": "null"}.get(flag.value.text, flag.value.text)
+                    yield LaunchOverride(replace(flag.value, text=f"{keys[flag.name]}={text}"), flag.value)
+            return
         for flag in self.flags:
             meaning = flag_in(release, flag.name) if self.launcher == "run_recipe" else None
             if meaning is not None and meaning.sets is not None and flag.value is not None:
@@ -253,28 +273,37 @@ class _Reading:
 
         nested = Reader(text, command, reader.variables, reader.depth + 1, reader.budget)
         nested.exported |= reader.exported
+        nested.held = reader.held
         nested.read()
 
     def _launch(self, words: list[Text], at: int, reader: Reader) -> Launch | None:
         program = _base(words[at])
         flags, overrides, opaque = self._arguments(words[at + 1 :])
-        known = program == RUN_RECIPE or program in SUBMITTERS
+        model = any(flag.name in PERFORMANCE_MODEL for flag in flags)
+        performance = "performance" in words[at].plain.split("/")
+        performs = model and (performance or program in PERFORMANCE_PROGRAMS)
+        known = program == RUN_RECIPE or program in SUBMITTERS or performs
         named = any(flag.name in ("--recipe", *CONFIG_FILE_FLAGS) for flag in flags)
         dotted = any("." in override.text.partition("=")[0] for override in overrides)
         if not (known or named or dotted):
             return None
-        performance = "performance" in words[at].plain.split("/")
-        launcher = None if performance else "run_recipe" if known else "script"
-        counted = words[at + 1 :] if program in SUBMITTERS else words[:at]
+        launcher = None if performance or performs else "run_recipe" if known else "script"
+        if performs:
+            counts = benchmark_gpus(words[at + 1 :])
+        else:
+            counted = words[at + 1 :] if program in SUBMITTERS else words[:at]
+            counts = gpu_count(counted, self.batch, submitted=program in SUBMITTERS)
         return Launch(
             self._word(words[at]),
             launcher,
             flags,
             overrides,
             opaque,
-            gpu_count(counted, self.batch, submitted=program in SUBMITTERS),
+            counts,
             environment := _environment(reader),
-            {} if program in SUBMITTERS else torchrun_facts(words[:at], self.batch, environment),
+            performs,
+            _choices(flags, reader.held),
+            {} if performs or program in SUBMITTERS else torchrun_facts(words[:at], self.batch, environment),
         )
 
     def _arguments(self, words: Sequence[Text]) -> _Arguments:
@@ -338,6 +367,25 @@ def _inner_shell(words: Sequence[Text]) -> tuple[Sequence[Text], Text] | None:
         if _base(word) in _SHELLS and re.fullmatch(r"-\w*c", words[i + 1].chars):
             return words[:i], words[i + 2]
     return None
+
+
+def _choices(flags: Sequence[LaunchFlag], held: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """What an unknown recipe is called when each variable in it holds one of the texts that it ever held."""
+    word = next((flag.value for flag in reversed(flags) if flag.name == "--recipe" and flag.value is not None), None)
+    if word is None or word.known:
+        return ()
+    waiting, found = [word.text], dict[str, None]()
+    for _ in range(MAX_CHOICES):
+        if not waiting:
+            break
+        text = waiting.pop(0)
+        piece = _PIECE.search(text)
+        if piece is None:
+            found[text] = None
+        else:
+            texts = [other for other in held.get(piece[1], ()) if f"${{shell:{piece[1]}}}" not in other]
+            waiting += [text[: piece.start()] + other + text[piece.end() :] for other in dict.fromkeys(texts)]
+    return tuple(name for name in found if name.isidentifier())
 
 
 def _base(word: Text) -> str:

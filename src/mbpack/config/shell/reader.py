@@ -16,6 +16,8 @@ from mbpack.config.shell.text import MAX_VALUE, NAME, Text, Value, joined, merge
 
 #: Commands and blocks of one script that are read; variables that are followed.
 MAX_COMMANDS, MAX_VARIABLES = 5_000, 1_000
+#: Texts of one variable that are remembered.
+MAX_HELD = 32
 
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _REDIRECT = re.compile(r"\d{0,3}(<<<|<<-?|<>|<&|>>|>&|>\||&>>?|[<>])")
@@ -59,6 +61,8 @@ class Reader(Expander):
         super().__init__(text, dict(variables or {}), depth)
         self.comments: list[tuple[int, str]] = []
         self.exported: set[str] = set()
+        #: Every text that a variable has held so far.
+        self.held: dict[str, list[str]] = {}
         self.prefixed: dict[str, Value] = {}
         self.budget = budget if budget is not None else [MAX_COMMANDS]
         self._command = command
@@ -140,6 +144,8 @@ class Reader(Expander):
     def _set(self, name: str, value: Value) -> None:
         if name in self.variables or len(self.variables) < MAX_VARIABLES:
             self.variables[name] = value
+        if isinstance(value, Text) and len(self.held.setdefault(name, [])) < MAX_HELD:
+            self.held[name].append(value.plain)
 
     def _blanks(self) -> None:
         while self.i < self.n:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mbpack.config.shell.text import Text, Value
-from mbpack.facts.launchers import NODE_FLAGS, PER_NODE_FLAGS, TOTAL_FLAGS
+from mbpack.facts.launchers import NODE_FLAGS, PER_NODE_FLAGS, PERFORMANCE_GPUS, PERFORMANCE_PER_NODE, TOTAL_FLAGS
 
 _DIRECTIVE = re.compile(r"^#SBATCH[ \t]+([^#\r\n]*)", re.MULTILINE)
 _ATTACHED = re.compile(r"(-[NnG])(\d+)$")
@@ -61,6 +61,20 @@ def gpu_count(words: Sequence[Text], batch: Sequence[Text], submitted: bool) -> 
     own, job = _options(words), _options(batch)
     counts = _counts(words, own, job, submitted)
     return replace(counts, defaults=tuple(dict.fromkeys(name for word in own.values() for name in word.defaults)))
+
+
+def benchmark_gpus(words: Sequence[Text]) -> Counts:
+    """Nodes and GPUs that the options of a performance script ask for."""
+    found: dict[str, Text] = {}
+    for word, following in zip(words, [*words[1:], None], strict=True):
+        name, equals, _ = word.chars.partition("=")
+        value = word.part(len(name) + 1) if equals else following
+        for kind, names in (("gpus", PERFORMANCE_GPUS), ("gpus_per_node", PERFORMANCE_PER_NODE)):
+            if name in names and value is not None:
+                found[kind] = value
+    total, per_node = _int(found.get("gpus")), _int(found.get("gpus_per_node"))
+    nodes = total // per_node if total is not None and per_node is not None and total % per_node == 0 else None
+    return Counts(nodes, per_node, total, tuple(dict.fromkeys(name for word in found.values() for name in word.defaults)))
 
 
 def _counts(words: Sequence[Text], own: Mapping[str, Text], job: Mapping[str, Text], submitted: bool) -> Counts:
