@@ -61,7 +61,8 @@ def _jobs(path: str, program: Document, request: Request, read_yaml: Read) -> It
         for launch in script.launches:
             launch = at_line(launch, task.line, task.column, task.end_column)
             shown = Given(gpus=task.gpus or launch.gpus, nodes=task.nodes or launch.nodes)
-            flags = Given(*(getattr(request.flags, name) or getattr(shown, name, None) for name in Given.__struct_fields__))
+            fields = Given.__struct_fields__
+            flags = Given(**{name: getattr(request.flags, name) or getattr(shown, name) for name in fields})
             source = Document(path, program.text, None)
             yield replace(request, launch=launch, script=source, path=path, flags=flags)
         if not script.launches:
