@@ -19,7 +19,7 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "mbpack"
 ALLOWED = {
     "facts": {"facts"},
     "config": {"facts", "config"},
-    "learn": {"facts", "learn"},
+    "learn": {"facts", "config", "learn"},
     "checks": {"facts", "config", "checks"},
     "memory": {"facts", "config", "memory"},
     "rules": {"facts", "config", "checks", "memory", "rules"},

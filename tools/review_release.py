@@ -25,8 +25,8 @@ from mbpack.facts import upstream_tests
 from mbpack.learn.lists.collect import UNREAD
 from mbpack.learn.lists.collect import configurations as found_in
 from mbpack.learn.lists.fields import Class, Reader
-from mbpack.learn.lists.recipes import read_recipes
 from mbpack.learn.lists.tree import Module, Tree, open_tree
+from mbpack.learn.recipes.names import recipe_names as names_of
 
 #: Where start-up checks live.
 CHECKED = (
@@ -177,7 +177,7 @@ def recipe_changes(old: Tree, new: Tree) -> Iterator[str]:
 
 def recipe_names(tree: Tree) -> set[str]:
     """The names of all recipes."""
-    return set(read_recipes(tree))
+    return set(names_of(tree).functions)
 
 
 def missing_tests(new: Path) -> Iterator[str]:

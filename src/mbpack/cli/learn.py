@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Annotated
 
@@ -51,6 +52,7 @@ def learn(
         path = learned.path_of(lesson.version.patch)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_atomically(learned.recipes_path_of(lesson.version.patch), lesson.recipes.lines())
             write_atomically(path, msgspec.json.encode(kept(lesson)))
         except OSError as error:
             print(f"mbpack learn: {path}: {error.strerror or error}", file=sys.stderr)
@@ -70,6 +72,8 @@ def _forget(version: str) -> int:
     path = learned.path_of(version)
     try:
         os.remove(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(learned.recipes_path_of(version))
     except FileNotFoundError:
         print(f"mbpack learn: nothing was learned of {version}", file=sys.stderr)
         return 2

@@ -31,6 +31,10 @@ class UnknownRecipe(ContextError):
         self.message, self.hint, self.mistaken = message, hint, mistaken
 
 
+#: Why a value of a learned recipe is not known.
+_UNREAD = "the recipe works it out from what its sources do not say"
+
+
 def find_recipe(context: Context) -> Recipe | None:
     """The recipe a context names.
 
@@ -40,7 +44,13 @@ def find_recipe(context: Context) -> Recipe | None:
     if context.recipe is None:
         return None
     release = context.version.release.name
-    recipe = recipes.find(release, context.recipe)
+    own = learned.find(context.version.patch)
+    if own is not None:
+        recipe = recipes.find_learned(release, context.version.patch, context.recipe)
+        if recipe is None and own.recipes:
+            raise _not_learned(own, context.recipe)
+    if own is None or recipe is None:
+        recipe = recipes.find(release, context.recipe)
     if recipe is None:
         near = recipes.suggest(release, context.recipe)
         elsewhere = [r for r in ("0.3", "0.4", "0.5", "0.6", "0.7") if r != release and recipes.find(r, context.recipe)]
@@ -49,10 +59,7 @@ def find_recipe(context: Context) -> Recipe | None:
             hint = f" (it exists in {', '.join(elsewhere)}){hint}"
         mistaken = bool(elsewhere or recipes.suggest(release, context.recipe, 1, _ALIKE))
         says = f"Megatron-Bridge {release} has no recipe {context.recipe}"
-        own = learned.find(context.version.patch)
-        if own is not None and context.recipe in own.recipes:
-            says, hint, mistaken = f"{context.recipe} is a recipe of {own.patch}, learned by its name alone", "", False
-        elif context.recipe in recipes.BY_NAME and context.version.release >= R07:
+        if context.recipe in recipes.BY_NAME and context.version.release >= R07:
             says, hint, mistaken = f"{context.recipe} came to 0.7 after the recipes that mbpack has read", "", False
         elif recipes.PERFORMANCE.search(context.recipe):
             says = f"{context.recipe} has the name of a performance recipe for pretraining, which mbpack does not hold"
@@ -60,6 +67,17 @@ def find_recipe(context: Context) -> Recipe | None:
             says = f"mbpack knows no recipe {context.recipe} ({reach(context.version)})"
         raise UnknownRecipe(says, hint, mistaken)
     return recipe
+
+
+def _not_learned(own: learned.Learned, name: str) -> UnknownRecipe:
+    """What is wrong with a recipe of a learned version."""
+    if name in own.recipes or name in own.aliases:
+        return UnknownRecipe(f"{name} is a recipe of {own.patch}, learned by its name alone", "", False)
+    import difflib
+
+    near = difflib.get_close_matches(name, [*own.recipes, *own.aliases], n=3)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return UnknownRecipe(f"Megatron-Bridge {own.patch}, as learned on {own.when}, has no recipe {name}", hint, bool(near))
 
 
 def build_run(
@@ -95,7 +113,7 @@ def build_run(
         recipe=recipe,
         complete=complete,
         environ=environ,
-        clouded=context.clouded if recipe is not None else None,
+        clouded={**dict.fromkeys(recipe.unread, _UNREAD), **context.clouded} if recipe is not None else None,
         doubted=doubted,
     )
     return Run(settings, context, evidence, overrides)

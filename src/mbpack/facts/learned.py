@@ -1,6 +1,7 @@
-"""What `mbpack learn` read from a user's own Megatron-Bridge: field lists of one version and the names of its recipes, kept in the user's cache.
+"""What `mbpack learn` read from a user's own Megatron-Bridge: field lists and recipes of one version, kept in the user's cache.
 
-A learned version takes the place of what mbpack ships for it.
+A learned version takes the place of what mbpack ships for it. Its recipes lie in a file of their own, one a line, of which a
+reader parses the one it asks for.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any
 from msgspec import Struct
 
 #: Of the file; another number is not read.
-FORMAT = 1
+FORMAT = 2
 
 
 class Learned(Struct, frozen=True):
     """One version as it was read.
 
-    ``classes``: name -> [import path, kind, {field: [type, default, init]}]. ``recipes``: name -> module.
+    ``classes``: name -> [import path, kind, {field: [type, default, init]}]. ``recipes``: name -> module. ``aliases``: other
+    names of recipes.
     """
 
     format: int
@@ -29,6 +31,7 @@ class Learned(Struct, frozen=True):
     sections: dict[str, list[Any]]
     classes: dict[str, tuple[str, str, dict[str, list[Any]]]]
     recipes: dict[str, str] = {}
+    aliases: dict[str, str] = {}
 
 
 def cache_folder() -> str:
@@ -45,17 +48,52 @@ def path_of(patch: str) -> str:
     return os.path.join(cache_folder(), f"learned-{re.sub(r'[^A-Za-z0-9.]', '-', patch)}.json")
 
 
+def recipes_path_of(patch: str) -> str:
+    """The file of a version's recipes."""
+    return path_of(patch).removesuffix(".json") + "-recipes.tsv"
+
+
+def recipe(patch: str, name: str) -> dict[str, Any] | None:
+    """What was learned of a recipe, by the name it is asked for, in the form of `mbpack.facts.recipes`.
+
+    None where nobody learned the version, or nothing but the recipe's name.
+    """
+    own = find(patch)
+    if own is None:
+        return None
+    data, wanted = _bytes(recipes_path_of(patch)), own.aliases.get(name, name)
+    start = data.find(f"\n{wanted}\t".encode())
+    if start < 0:
+        return None
+    import msgspec
+
+    start = data.index(b"\t", start)
+    end = data.find(b"\n", start)
+    try:
+        found = msgspec.json.decode(data[start : end if end >= 0 else None])
+    except msgspec.MsgspecError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def find(patch: str) -> Learned | None:
     """The learned version, None where nobody learned it or the file cannot be used."""
     return _read(path_of(patch)) if patch else None
 
 
 @functools.lru_cache(maxsize=8)
-def _read(path: str) -> Learned | None:
+def _bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            text = file.read()
+            return file.read()
     except OSError:
+        return b""
+
+
+@functools.lru_cache(maxsize=8)
+def _read(path: str) -> Learned | None:
+    text = _bytes(path)
+    if not text:
         return None
     import msgspec
 
@@ -68,4 +106,5 @@ def _read(path: str) -> Learned | None:
 
 def forget_read() -> None:
     """Read files anew: somebody wrote one."""
+    _bytes.cache_clear()
     _read.cache_clear()

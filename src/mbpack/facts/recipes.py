@@ -32,6 +32,10 @@ from mbpack.facts.schema import NO_DEFAULT, Opaque, decoded, read_data, schema
 PERFORMANCE = re.compile(r"_pretrain_\d+gpu_[a-z]+\d+_")
 
 
+#: What stands for a value that reading could not tell.
+UNREAD = {"~": "<unread>"}
+
+
 #: Recipes of 0.7 and nightly of which only the name is known: they are newer than the recipes that were read.
 BY_NAME = frozenset(
     (
@@ -62,6 +66,7 @@ class Recipe(Struct, frozen=True):
     configuration, from a public model card, or (0.7) from the same recipe of 0.6. `guessed`: those of them for which
     not even a card was known, so that the value is the default of the model type (layers, heads, widths, experts).
     Sizes that nothing asks for (vocabulary, feed-forward width, rotary base ...) are left out for converted models.
+    `unread`: paths whose value the recipe sets and reading its sources could not tell (a learned recipe).
     `gpus`: the GPU count in the recipe's name. `unavailable`: why calling the recipe fails, if it does.
     """
 
@@ -79,6 +84,7 @@ class Recipe(Struct, frozen=True):
     perf: bool
     complete: bool
     unavailable: str | None
+    unread: frozenset[str] = frozenset()
 
     def holds(self, path: str) -> bool:
         """Whether the recipe has an object (not null) at a canonical path."""
@@ -208,23 +214,31 @@ def find(release_name: str, name: str) -> Recipe | None:
     """The recipe of that name in "0.3" ... "nightly"; old names are followed. None when the release has none."""
     if not re.fullmatch(r"[\w:]+", name):
         return None
-    data, paths = _data(release_name), _paths(release_name)
-    stored = _stored(data, name, paths)
-    if stored is None:
+    held = stored(release_name, name)
+    if held is None:
         current = _aliases(release_name).get(name)
-        stored = _stored(data, current, paths) if current else None
-        if stored is None or current is None:
+        held = stored(release_name, current) if current else None
+        if held is None or current is None:
             return None
         name = current
+    return built(name, release_name, held)
+
+
+def built(name: str, release_name: str, held: Mapping[str, Any]) -> Recipe:
+    """A recipe from what is stored of it: values by the paths of its release, "@" keys about the recipe itself."""
     renames = _renames(release_name)
     values: dict[str, Any] = {}
     objects: list[str] = []
     likely: set[str] = set()
     guessed: set[str] = set()
-    for path, raw in stored.items():
+    unread: set[str] = set()
+    for path, raw in held.items():
         if path[0] == "@":
             continue
         path = _canonical(path, renames)
+        if raw == UNREAD:
+            unread.add(path)
+            continue
         if path[-1] == "?":
             guess = path[-2] == "?"
             path = path[: -2 if guess else -1]
@@ -245,19 +259,33 @@ def find(release_name: str, name: str) -> Recipe | None:
     return Recipe(
         name=name,
         release=release_name,
-        module=stored.get("@module"),
+        module=held.get("@module"),
         values=values,
         likely=frozenset(likely),
         guessed=frozenset(guessed),
-        dataset_class=stored.get("@dataset_class"),
-        model_class=stored.get("@model_class"),
-        hf_id=stored.get("@hf_id"),
-        peft=stored.get("@peft"),
-        gpus=stored.get("@gpus"),
-        perf=bool(stored.get("@perf")),
-        complete=bool(stored.get("@complete", True)),
-        unavailable=stored.get("@unavailable"),
+        dataset_class=held.get("@dataset_class"),
+        model_class=held.get("@model_class"),
+        hf_id=held.get("@hf_id"),
+        peft=held.get("@peft"),
+        gpus=held.get("@gpus"),
+        perf=bool(held.get("@perf")),
+        complete=bool(held.get("@complete", True)),
+        unavailable=held.get("@unavailable"),
+        unread=frozenset(unread),
     )
+
+
+def stored(release_name: str, name: str) -> dict[str, Any] | None:
+    """What the data of a release hold of a recipe as they spell it: values by path, "@" keys about the recipe itself."""
+    return _stored(_data(release_name), name, _paths(release_name))
+
+
+def find_learned(release_name: str, patch: str, name: str) -> Recipe | None:
+    """The recipe as the user's own sources of a patch have it, None where it was not learned."""
+    from mbpack.facts import learned
+
+    held = learned.recipe(patch, name)
+    return built(name, release_name, held) if held is not None else None
 
 
 def modules(release_name: str) -> Mapping[str, list[str]]:

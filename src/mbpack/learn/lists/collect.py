@@ -43,9 +43,9 @@ class Collected(Struct):
     foreign: list[str] = field(default_factory=list)  # classes with a base outside the sources that may bring fields
 
 
-def collect(tree: Tree, known: Schema) -> Collected:
+def collect(reader: Reader, known: Schema) -> Collected:
     """Read the classes of a tree; ``known`` is the nearest release, which names classes and fills what cannot be read."""
-    reader, found = Reader(tree), Collected()
+    found = Collected()
     container = reader.at(CONTAINER)
     found.sections = dict(container.fields) if container is not None else {}
     here = {one.path: kind for one, kind in configurations(reader)}

@@ -197,6 +197,8 @@ class Reader:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self._classes: dict[str, Class] = {}
+        #: What others worked out once for this tree.
+        self.memo: dict[Any, Any] = {}
 
     def class_of(self, found: Defined) -> Class:
         """The class behind a definition."""

@@ -1,4 +1,4 @@
-"""Reading one Megatron-Bridge, from a path to a file in the user's cache."""
+"""Reading one Megatron-Bridge, from a path to files in the user's cache."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from mbpack.facts.learned import FORMAT, Learned
 from mbpack.facts.releases import Version, version_found
 from mbpack.facts.schema import Schema
 from mbpack.learn.lists.collect import Collected, collect, stated_version
-from mbpack.learn.lists.recipes import read_recipes
+from mbpack.learn.lists.fields import Reader
 from mbpack.learn.lists.tree import SourceError, open_tree
+from mbpack.learn.recipes.job import Recipes, read_all
 
 #: Names that a summary lists of each kind.
 _SHOWN = 6
@@ -30,7 +31,7 @@ class Lesson(Struct):
     version: Version
     origin: str
     classes: Collected
-    recipes: dict[str, str]
+    recipes: Recipes
     unparsed: list[str]
     without_core: bool
     seconds: float
@@ -43,7 +44,7 @@ class Lesson(Struct):
         yield f"  classes   {len(found.classes)} with {fields:,} fields, {len(found.sections)} sections"
         yield from _names("  new       ", found.new, f"compared with {KNOWLEDGE[self.version.release].release}")
         yield from _names("  gone      ", found.gone, "")
-        yield f"  recipes   {len(self.recipes)} by name; what they return comes of code that is not run and stays unknown"
+        yield from self.recipes.summary()
         if self.without_core:
             yield "  missing   Megatron-Core: fields of its classes stand as in the release mbpack knows; put it beside, or in 3rdparty"
         yield from _names("  unread    ", found.unread, "defaults that depend on the machine")
@@ -79,7 +80,8 @@ def read(source: str, bridge: str | None = None) -> Lesson:
         said = f"the version {stated!r} is none that mbpack can compare with" if stated else "its version is stated nowhere"
         raise LearnError(f"{source}: {said}; name it with --bridge")
     known = Schema(version.release.name, shipped=True)
-    classes = collect(tree, known)
+    reader = Reader(tree)
+    classes = collect(reader, known)
     if not classes.classes:
         raise LearnError(f"{source}: no configuration class can be read there")
     without_core = tree.module("megatron.core.transformer.transformer_config") is None
@@ -87,7 +89,7 @@ def read(source: str, bridge: str | None = None) -> Lesson:
         version,
         os.path.abspath(source),
         classes,
-        read_recipes(tree),
+        read_all(reader, known.release, {name: entry[0] for name, entry in classes.classes.items()}),
         sorted(set(tree.unread)),
         without_core,
         time.perf_counter() - start,
@@ -103,5 +105,6 @@ def kept(lesson: Lesson) -> Learned:
         time.strftime("%Y-%m-%d"),
         lesson.classes.sections,
         lesson.classes.classes,
-        lesson.recipes,
+        lesson.recipes.modules,
+        lesson.recipes.aliases,
     )

@@ -1,0 +1,1 @@
+"""What recipe functions of a Megatron-Bridge return, worked out from their sources without calling them."""
