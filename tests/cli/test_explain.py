@@ -35,6 +35,7 @@ def fits(out: str) -> bool:
         ("pad_seq_to_mult", "run_recipe.py, 0.6 and later: lcm(your value or 1", ["ALN101", "ALN109", "DAT116"]),
         ("model.expert_tensor_parallel_size", "start-up, up to 0.5: unset, the tensor parallel size", []),
         ("train.micro_batch_size", "nobody: the packing mode decides", ["BAT101", "BAT105", "PPL107"]),
+        ("dataset.dataset_kwargs.chat", "Rules", ["DAT147"]),
     ],
 )
 def test_a_key_says_who_derives_it_and_which_rules_read_it(mbpack: Call, key: str, said: str, rules: list[str]) -> None:

@@ -363,9 +363,14 @@ def classes_with(release_name: str, section: str, key: str) -> list[str]:
 
 def classes(release_name: str, kind: str) -> list[str]:
     """All classes of a kind ("model", "dataset", "peft", "nested", "section") of a release."""
+    return list(_classes(release_name, kind))
+
+
+@functools.cache
+def _classes(release_name: str, kind: str) -> tuple[str, ...]:
     wanted = kind.encode()
     lines = (line.split(b"\t", 3) for line in schema(release_name)._data.split(b"\n"))
-    return [line[0].decode() for line in lines if len(line) == 4 and line[2] == wanted]
+    return tuple(line[0].decode() for line in lines if len(line) == 4 and line[2] == wanted)
 
 
 def _knows(known: Schema, section: str, key: str) -> bool:

@@ -76,7 +76,7 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
     yield _title(f"{rule.code}  {rule.slug}", style)
     yield from style.wrap(doc.title, "", "")
     yield ""
-    yield f"Releases   {_span(rule)}"
+    yield f"Releases   {span(rule)}"
     if rule.rejects:
         yield "Checked    by upstream itself, at load or start-up"
     yield ""
@@ -90,7 +90,7 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
     if doc.notes:
         yield _title("Release notes", style)
         yield from _paragraph(doc.notes, style, "  ")
-    yield from _proof(rule, style)
+    yield from proof_lines(rule, style)
     if doc.upstream:
         yield _title("Upstream", style)
         for item in doc.upstream:
@@ -109,7 +109,7 @@ def rule_page(rule: Rule, style: Style) -> Iterator[str]:
     yield f"Ignore it in one file with a comment   # mbpack: ignore[{rule.code}] reason"
 
 
-def _proof(rule: Rule, style: Style) -> Iterator[str]:
+def proof_lines(rule: Rule, style: Style) -> Iterator[str]:
     """How the consequence is known, for rules that speak of more than a refusal."""
     proof = proof_of(rule.code)
     if proof is None:
@@ -124,7 +124,8 @@ def _proof(rule: Rule, style: Style) -> Iterator[str]:
     yield from style.wrap(said + (detail if proof.detail else ""), "Proof      ", "           ")
 
 
-def _span(rule: Rule) -> str:
+def span(rule: Rule) -> str:
+    """The releases a rule concerns, in words."""
     first, last = rule.releases
     if (first, last) == (RELEASES[0], RELEASES[-1]):
         return "all"
@@ -240,7 +241,7 @@ def _key_page(topic: str, style: Style) -> list[str] | None:
     key = topic if topic in keys else names.get(topic) or names.get(topic.lower())
     section, _, rest = (key or topic).partition(".")
     known = releases_with(section, rest) if rest and "." not in rest else []
-    if key is None and not known:
+    if key is None and not known and not _is_read(topic):
         return None
     key = key or topic
     lines = [_title(key, style), *more.meaning_lines(key, style), ""]
@@ -264,6 +265,14 @@ def _key_page(topic: str, style: Style) -> list[str] | None:
         *more.pitfall_lines(key, style),
         *(_related(slugs, style) if slugs else []),
     ]
+
+
+def _is_read(topic: str) -> bool:
+    """Whether a dotted name is a key that a rule reads."""
+    parts = topic.split(".")
+    return (
+        len(parts) > 1 and all(part.isidentifier() for part in parts) and any(topic in more.keys_read(rule) for rule in ALL_RULES)
+    )
 
 
 def _mentioned_keys() -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType
@@ -20,7 +21,7 @@ from mbpack.rules.documentation import page_of
 _SAID = {families.OK: "works", families.OPTED_OUT: "not offered", families.REFUSED: "refused"}
 
 #: Classes that most runs use, of those that share a field.
-_USUAL = ("GPTModelProvider", "GPTSFTDatasetConfig", "FinetuningDatasetConfig")
+USUAL = ("GPTModelProvider", "GPTSFTDatasetConfig", "FinetuningDatasetConfig")
 
 #: Parts of slugs that tell which packing mode, or context parallelism, a rule is about.
 FEATURES = {
@@ -151,14 +152,15 @@ def field_lines(key: str, style: Style) -> list[str]:
             owners = classes_with(release.name, section, name)
         else:
             owners = [owner] if (owner := known.section_class(section)) is not None else []
-        owner = next((one for one in _USUAL if one in owners), owners[0] if owners else None)
+        owner = next((one for one in USUAL if one in owners), owners[0] if owners else None)
         field = (known.fields(owner) or {}).get(name) if owner is not None else None
         if field is not None:
-            return style.wrap(f"{field.type}, {_default(field.default)} ({owner}, {release})", "Field      ", "           ")
+            return style.wrap(f"{field.type}, {default_words(field.default)} ({owner}, {release})", "Field      ", "           ")
     return []
 
 
-def _default(value: object) -> str:
+def default_words(value: object) -> str:
+    """A default as words."""
     if value is NO_DEFAULT:
         return "no default"
     if isinstance(value, Opaque):
@@ -187,6 +189,7 @@ _PROPERTIES = {
 }
 
 
+@functools.cache
 def keys_read(rule: Rule) -> frozenset[str]:
     """The keys that stand in a rule's code: by literal, by the name of a constant, or as a property of the run."""
     code = [value.__code__ for value in vars(type(rule)).values() if isinstance(value, FunctionType)]
