@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mbpack.config.context import Given
 from mbpack.config.document import parse
 from mbpack.config.recognise import Recognition, looks_like
+from mbpack.engine.doctor import Request, judge
 
 SECTIONS = {
     *(
@@ -155,3 +157,23 @@ def test_the_deciding_key_has_a_place() -> None:
 @pytest.mark.parametrize("text", ["a: [\n", b"a: \xff\n", "a: 1\n---\nb: 2\n"])
 def test_unreadable_files(text: str | bytes) -> None:
     assert recognise(text).kind == "unreadable"
+
+
+CARD = "title: cuda_graphs\nsummary: graphs\nvalidation_status: {config: [verified]}\nevidence: [a]\nknown_limitations: [b]\n"
+MODEL_CARD = "model: {hf_id: a/b, architecture: x}\nchecks: {a: 1}\nversion: 1\n"
+
+
+@pytest.mark.parametrize("text", [CARD, MODEL_CARD])
+def test_a_release_makes_no_configuration_of_a_file_that_no_release_knows_anything_of(text: str) -> None:
+    def rules(flags: Given) -> list[str]:
+        return [finding.rule.code for finding in judge(Request([parse(text)], flags)).findings]
+
+    assert rules(Given("0.7")) == ["CFG128"]
+    assert rules(Given()) == ["CFG128"]
+    assert "CFG128" not in rules(Given("0.6", "llama3_8b_sft_config"))
+
+
+@pytest.mark.parametrize("text", ["train: {foo: 1}", "foo: 1\nbar: 2\n", "tensor_parallel: 2\na: 1\nb: 1\nseq_length: 4\n"])
+def test_a_few_unknown_keys_of_a_named_release_are_judged(text: str) -> None:
+    codes = [finding.rule.code for finding in judge(Request([parse(text)], Given("0.7"))).findings]
+    assert "CFG102" in codes

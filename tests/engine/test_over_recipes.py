@@ -22,6 +22,7 @@ from mbpack.engine.merge import ranged
 from mbpack.engine.split import Part, answers, whole
 from mbpack.facts.recipe_sets import bits, table
 from mbpack.facts.recipes import find
+from mbpack.facts.schema import schema
 from mbpack.report.json import file_data
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES
@@ -189,3 +190,24 @@ def test_a_script_that_chooses_its_recipe_is_judged_over_those() -> None:
     assert result.candidates is not None
     found = [find("0.6", name) for name in names]
     assert set(result.candidates.names) == {recipe.name for recipe in found if recipe is not None}
+
+
+@pytest.mark.parametrize(
+    ("bridge", "text", "start"),
+    [
+        ("0.5", "checkpoint: {pretrained_checkpoint: /ckpt/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16}\n", "nemotron_"),
+        ("0.6", "tokenizer: {tokenizer_model: somebody/Qwen3-8B-ours}\nmodel: {seq_length: 4096}\n", "qwen3_8b_"),
+        ("0.7", "model: {freeze_language_model: true}\ndataset: {offline_packing_specs: {packed_sequence_size: 64}}\n", ""),
+    ],
+)
+def test_what_paths_and_fields_say_of_the_model(bridge: str, text: str, start: str) -> None:
+    result = judge(Request([parse(text)], Given(bridge)))
+    assert result.candidates is not None
+    names = result.candidates.names
+    assert all(name.startswith(start) for name in names)
+    recipes = [find(bridge, name) for name in names]
+    fields = schema(bridge).fields
+    if "freeze" in text:
+        assert all(
+            recipe is not None and "freeze_language_model" in (fields(recipe.model_class or "") or {}) for recipe in recipes
+        )

@@ -37,6 +37,7 @@ class Recognition(Struct, frozen=True):
     message  one line for kinds "other" and "unknown": what it looks like and what to do instead.
     span     the key that decided, where there is one.
     marked   whether its own keys show that it is Megatron-Bridge's; else only its sections' names do.
+    strange  whether it has several keys, strangers at the top among them, and none that any release knows.
     """
 
     kind: str
@@ -44,12 +45,16 @@ class Recognition(Struct, frozen=True):
     message: str = ""
     span: Span | None = None
     marked: bool = False
+    strange: bool = False
 
     @property
     def is_bridge(self) -> bool:
         """Whether the rules apply to it."""
         return self.kind in {"complete", "override", "empty"}
 
+
+#: From this many keys on of which no release knows any, a release on the command line makes no configuration of a file.
+_SEVERAL: Final = 4
 
 _SCRIPT: Final = Recognition(
     "other", "a script", "this is a script: name it with the ending .sh and mbpack reads its launch command"
@@ -136,10 +141,12 @@ def _unknown(keys: Mapping[Any, Item], sections: Collection[str], shown: Shown) 
         what = (
             f"only {_some(held)} of its keys exist in Megatron-Bridge" if held else "none of its keys exists in Megatron-Bridge"
         )
-        message = f"{what}, {_some(others)} do not: {ONLY_BRIDGE}; if it is one, name its release (--bridge 0.6)"
-        return Recognition("unknown", "", message, first.key)
+        strange = not held and bool(shown.strangers) and len(others) >= _SEVERAL
+        advice = "recipe (--recipe NAME)" if strange else "release (--bridge 0.6)"
+        message = f"{what}, {_some(others)} do not: {ONLY_BRIDGE}; if it is one, name its {advice}"
+        return Recognition("unknown", "", message, first.key, strange=strange)
     message = f"no section of a Megatron-Bridge configuration occurs, only {_some(list(keys))}: {ONLY_BRIDGE}"
-    return Recognition("unknown", "", message, first.key)
+    return Recognition("unknown", "", message, first.key, strange=not shown.misplaced and len(keys) >= _SEVERAL)
 
 
 def _some(names: Collection[Any]) -> str:

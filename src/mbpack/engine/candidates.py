@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import eq
@@ -10,11 +11,17 @@ from typing import Any
 from mbpack.config.run import Run
 from mbpack.engine.split import Part, whole
 from mbpack.facts.keys import EP, ETP
-from mbpack.facts.recipe_sets import RecipeTable, table
+from mbpack.facts.recipe_sets import RecipeTable, bits, table
 from mbpack.facts.recipes import find
 
 #: Keys of experts, beside those whose names begin with ``moe_``.
 _EXPERTS = (EP.partition(".")[2], ETP.partition(".")[2], "num_moe_experts")
+#: Keys that hold the path of a model.
+_PATHS = ("checkpoint.pretrained_checkpoint", "tokenizer.tokenizer_model", "dataset.hf_processor_path", "checkpoint.load")
+#: What the names of models end in, whatever the model.
+_DRESSING = re.compile(r"(?:-(?:base|instruct|chat|it|hf|bf16|fp8|nvfp4|\d{4}))+$", re.IGNORECASE)
+#: A field that only some models have tells more than one of a dataset, which a file may replace.
+_WEIGHTS = {"dataset": 1, "model": 8}
 _DATASET, _MODEL, _ADAPTER = "dataset", "model", "peft"
 
 
@@ -23,6 +30,7 @@ def candidates(run: Run) -> Part:
 
     Recipes that make a written key impossible (a field their dataset or model does not have, an adapter where there is none,
     experts on a dense model) leave the set while others remain. Where a script chooses among some names, they are the set.
+    What paths of checkpoints and tokenizers say of the model comes last.
     """
     held = table(run.release.name)
     mask = 0
@@ -30,29 +38,58 @@ def candidates(run: Run) -> Part:
         recipe = find(run.release.name, name)
         mask |= held.bit(recipe.name) if recipe is not None else 0
     mask = mask or held.all
-    for fits in _tests(run, held):
-        mask = mask & fits or mask
+    tests = [(fits, weight) for fits, weight in _tests(run, held) if fits]
+    for fits, _ in tests:
+        if not mask & fits:
+            return whole(run, held, _most_fitting(tests, held))
+        mask &= fits
     return whole(run, held, mask)
 
 
-def _tests(run: Run, held: RecipeTable) -> Iterator[int]:
-    """For each thing that is written, the recipes it fits, the most telling first."""
+def _most_fitting(tests: Sequence[tuple[int, int]], held: RecipeTable) -> int:
+    """Where no recipe fits everything that is written: those that fit most of it."""
+    counts: dict[int, int] = {}
+    for bit in bits(held.all):
+        count = sum(weight for fits, weight in tests if fits & bit)
+        counts[count] = counts.get(count, 0) | bit
+    return counts[max(counts)]
+
+
+def _tests(run: Run, held: RecipeTable) -> Iterator[tuple[int, int]]:
+    """For each thing that is written, the recipes it fits, the most telling first, and what it weighs."""
     written = dict(_leaves(run))
     for owner, attribute in ((_DATASET, "dataset_class"), (_MODEL, "model_class")):
         target = run.settings.target_at(owner)
         if target is not None and isinstance(target.value, str):
             cls = run.settings.schema.class_of(target.value)
-            yield _with(held, attribute, partial(eq, cls))
+            yield _with(held, attribute, partial(eq, cls)), _WEIGHTS[owner]
             continue
         for field in written.get(owner, ()):
-            yield _with(held, attribute, partial(_has, run, field))
+            yield _with(held, attribute, partial(_has, run, field)), _WEIGHTS[owner]
     if written.get(_ADAPTER):
-        yield held.with_value(_ADAPTER)
+        yield held.with_value(_ADAPTER), 1
     if any(_about_experts(name, run) for name in written.get(_MODEL, ())):
-        yield held.with_value("model.num_moe_experts")
+        yield held.with_value("model.num_moe_experts"), 1
     tokenizer = run.settings.written("tokenizer.tokenizer_model")
     if tokenizer is not None:
-        yield _with(held, "hf_id", partial(eq, tokenizer.value))
+        yield _with(held, "hf_id", partial(eq, tokenizer.value)), 1
+    for key in _PATHS:
+        setting = run.settings.written(key)
+        if setting is not None and isinstance(setting.value, str):
+            yield from ((fits, 1) for fits in _named(held, setting.value))
+
+
+def _named(held: RecipeTable, path: str) -> Iterator[int]:
+    """The recipes of the model that a path speaks of: by the family's name, then by the model's own."""
+    words = _letters(path)
+    family = sum(1 << place for place, name in enumerate(held.names) if _letters(name.partition("_")[0]) in words)
+    if family:
+        yield family
+        yield _with(held, "hf_id", lambda model: bool(model) and _letters(_DRESSING.sub("", model.rpartition("/")[2])) in words)
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def _leaves(run: Run) -> Iterator[tuple[str, Sequence[str]]]:
@@ -66,7 +103,8 @@ def _has(run: Run, field: str, cls: str | None) -> bool:
     fields = known.fields(cls) if cls is not None else None
     if cls is None or fields is None:
         return False
-    return field in fields or field in known.attributes(cls) or known.nested_transformer(cls)
+    inner = known.fields(known.transformer_class(cls) or "") if known.nested_transformer(cls) else None
+    return field in fields or field in known.attributes(cls) or (inner is not None and field in inner)
 
 
 def _about_experts(name: str, run: Run) -> bool:

@@ -195,11 +195,17 @@ def _without_recipe(context: Context, error: UnknownRecipe) -> Context:
 
 def _declined(kinds: Sequence[Recognition], request: Request, stated: str) -> list[Finding]:
     """What is said of files of other programs instead of judging them; nothing where they are Megatron-Bridge's."""
-    if stated == "file" or (stated == "flag" and all(kind.kind != "other" for kind in kinds)):
+    by_recipe = request.launch is not None or request.flags.recipe is not None or request.project.recipe is not None
+    if stated == "file" or (stated == "flag" and all(_may_be(kind, by_recipe) for kind in kinds)):
         return []
     pairs = zip(kinds, request.documents, strict=True)
     found = (_foreign(kind, document, request.searched) for kind, document in pairs)
     return [finding for finding in found if finding is not None]
+
+
+def _may_be(kind: Recognition, by_recipe: bool) -> bool:
+    """Whether a file that a flag calls Megatron-Bridge's can be one; where it is said to stand on a recipe, strange keys may be its."""
+    return kind.kind != "other" and (by_recipe or not kind.strange)
 
 
 def _foreign(recognition: Recognition, document: Document, searched: bool = False) -> Finding | None:
