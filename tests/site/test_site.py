@@ -228,7 +228,7 @@ def test_the_python_page_names_everything_public(built: Built) -> None:
 
 
 def runs(language: str) -> list[str]:
-    text = (ROOT / f"tools/site/guides/quickstart.{language}.md").read_text(encoding="utf-8")
+    text = (ROOT / f"tools/site/texts/quickstart.{language}.md").read_text(encoding="utf-8")
     return re.findall(r"^```run.*?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 

@@ -7,6 +7,7 @@ from html import escape
 from tools.site import guides
 from tools.site.names import KEYS
 from tools.site.page import Page, fenced, raw
+from tools.site.sessions import ROOT
 
 from mbpack.facts.families import FAMILIES
 from mbpack.facts.pitfalls import PITFALLS
@@ -18,7 +19,7 @@ SUMMARY = "Wizard and configuration doctor for sequence packing and long-context
 
 def front() -> Page:
     """The first page."""
-    readme = (guides.ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     lead = readme.partition("\n\n")[2].partition("\n\n```")[0]
     cards = (
         ("quickstart.html", "Quick start", "Write a configuration, check it, know why. Also in Chinese, Japanese and Russian."),

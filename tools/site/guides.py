@@ -33,7 +33,7 @@ def quick_start() -> Iterator[Page]:
     """The quick start in every language; the commands are the same and are run."""
     others = tuple((language, _quick_path(language)) for language in LANGUAGES)
     for language in LANGUAGES:
-        text = (HERE / "guides" / f"quickstart.{language}.md").read_text(encoding="utf-8")
+        text = (HERE / "texts" / f"quickstart.{language}.md").read_text(encoding="utf-8")
         title, summary, body = _WIDE_BREAK.sub("", text).split("\n\n", 2)
         yield Page(
             _quick_path(language), title.removeprefix("# "), summary, f"{summary}\n\n{body}", (), "quick start", language, others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -44,7 +45,7 @@ class Page(NamedTuple):
         return "../" * self.depth
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A Markdown table; none without rows."""
     if not rows:
         return ""

@@ -28,8 +28,7 @@ def contract(recorder: Recorder) -> Page:
         [(_, printed)] = recorder.outputs([f"mbpack schema {kind}"])
         schema = json.loads(printed)
         rows = [
-            (code(path), plain(what), plain(schema_.get("description", "")))
-            for path, what, schema_ in _fields(schema, "", schema)
+            (code(path), plain(what), plain(inner.get("description", ""))) for path, what, inner in _fields(schema, "", schema)
         ]
         parts += [f"## {kind}", table(("field", "is", ""), rows)]
     [(_, shown)] = recorder.outputs(["mbpack doctor sft.yaml --format json --select BAT101"])

@@ -90,7 +90,7 @@ def output(line: str, colour: bool = False, width: int = 88) -> tuple[int, str]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-    return code, written.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    return code, written.buffer.getvalue().decode()
 
 
 class Recorder:
