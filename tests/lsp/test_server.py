@@ -36,7 +36,9 @@ class Client(BaseLanguageClient):
             self.published.put_nowait(params)
 
 
-def talk(tmp_path: Path, text: str, ask: Callable[[Client, str], Awaitable[T]]) -> tuple[list[types.Diagnostic], T]:
+def talk(
+    tmp_path: Path, text: str, ask: Callable[[Client, str], Awaitable[T]], name: str = "a.yaml"
+) -> tuple[list[types.Diagnostic], T]:
     """Start a server, open a document, ask; what was published on opening and the answer."""
 
     async def session() -> tuple[list[types.Diagnostic], T]:
@@ -45,8 +47,9 @@ def talk(tmp_path: Path, text: str, ask: Callable[[Client, str], Awaitable[T]]) 
         try:
             await client.initialize_async(types.InitializeParams(types.ClientCapabilities(), root_uri=tmp_path.as_uri()))
             client.initialized(types.InitializedParams())
-            uri = (tmp_path / "a.yaml").as_uri()
-            client.text_document_did_open(types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "yaml", 1, text)))
+            uri = (tmp_path / name).as_uri()
+            language = "python" if name.endswith(".py") else "yaml"
+            client.text_document_did_open(types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, language, 1, text)))
             published = await asyncio.wait_for(client.published.get(), 60)
             answer = await asyncio.wait_for(ask(client, uri), 60)
             await client.shutdown_async(None)
@@ -147,3 +150,75 @@ def test_spans_of_documents_are_offsets_in_the_text() -> None:
     assert root is not None
     item = root.value["model"].value["calculate_per_token_loss"]
     assert BROKEN[item.span.start : item.span.end] == "false"
+
+
+# ---------------------------------------------------------------------- programs
+
+PROGRAM = """from megatron.bridge.recipes.llama import llama3_8b_sft_config
+from megatron.bridge.training.finetune import finetune
+
+cfg = llama3_8b_sft_config()
+cfg.model.context_parallel_size = 2
+cfg.model.calculate_per_token_loss = False  # 𝄞
+finetune(cfg)
+"""
+
+
+def change(uri: str, text: str) -> types.DidChangeTextDocumentParams:
+    return types.DidChangeTextDocumentParams(
+        types.VersionedTextDocumentIdentifier(2, uri), [types.TextDocumentContentChangeWholeDocument(text)]
+    )
+
+
+def test_a_program_is_judged_and_mended_where_it_sets_a_value(tmp_path: Path) -> None:
+    async def ask(client: Client, uri: str) -> Any:
+        client.text_document_did_change(change(uri, PROGRAM))
+        again = await client.published.get()
+        whole = types.Range(types.Position(0, 0), types.Position(9, 0))
+        chosen = [one for one in again.diagnostics if one.code == "CPL101"]
+        return await client.text_document_code_action_async(
+            types.CodeActionParams(types.TextDocumentIdentifier(uri), whole, types.CodeActionContext(chosen))
+        )
+
+    found, (action,) = talk(tmp_path, PROGRAM, ask, "train.py")
+    (loss,) = (one for one in found if one.code == "CPL101")
+    assert loss.range == types.Range(types.Position(5, 37), types.Position(5, 42))
+    assert [place.location.range.start.line for place in loss.related_information or ()] == [4]
+    ((edit,),) = action.edit.changes.values()
+    assert edit.new_text == PROGRAM.replace("loss = False", "loss = True")
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [("cfg.train.glob", "global_batch_size"), ("cfg.", "train"), ("x = cfg.dataset.", "seq_length"), ("os.", None)],
+)
+def test_attributes_of_a_configuration_are_completed(tmp_path: Path, line: str, wanted: str | None) -> None:
+    text = PROGRAM + line  # half a line is no Python: what was read before counts
+
+    async def ask(client: Client, uri: str) -> Any:
+        client.text_document_did_change(change(uri, text))
+        assert (await client.published.get()).diagnostics == []
+        return await client.text_document_completion_async(
+            types.CompletionParams(types.TextDocumentIdentifier(uri), position_of(text, len(text)))
+        )
+
+    _, items = talk(tmp_path, PROGRAM, ask, "train.py")
+    labels = [item.label for item in items or ()]
+    assert labels == [] if wanted is None else wanted in labels
+
+
+def test_hover_says_what_an_attribute_is(tmp_path: Path) -> None:
+    async def ask(client: Client, uri: str) -> Any:
+        at_key = types.HoverParams(types.TextDocumentIdentifier(uri), at(PROGRAM, "calculate_per"))
+        other = types.HoverParams(types.TextDocumentIdentifier(uri), at(PROGRAM, "finetune(cfg)"))
+        return await client.text_document_hover_async(at_key), await client.text_document_hover_async(other)
+
+    _, (answer, nothing_there) = talk(tmp_path, PROGRAM, ask, "train.py")
+    assert answer.contents.value.startswith("**model.calculate_per_token_loss** (Megatron-Bridge")
+    assert nothing_there is None
+
+
+@pytest.mark.parametrize("text", ["print('hello')\n", "import megatron.bridge\ndef broken(:\n"])
+def test_other_programs_and_broken_ones_have_no_findings(tmp_path: Path, text: str) -> None:
+    found, _ = talk(tmp_path, text, nothing, "other.py")
+    assert found == []

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 
 def lsp() -> int:
-    """Serve an editor over standard input and output: findings, hover, completion, quick fixes in YAML files."""
+    """Serve an editor over standard input and output: findings, hover, completion, quick fixes in YAML files and Python programs."""
     if find_spec("pygls") is None:
         print("mbpack lsp: needs the extra: pip install 'mbpack[lsp]'", file=sys.stderr)
         return 2

@@ -36,6 +36,7 @@ def again_and_again(command: Callable[..., int], given: Mapping[str, Any]) -> in
             inputs.watched = {str(folder / "pyproject.toml") for folder in (Path.cwd(), *Path.cwd().parents)}
             if is_terminal(sys.stdout):
                 print("\x1b[2J\x1b[H", end="")
+            warn("checking")  # what an editor's problem matcher takes for the beginning
             code = command(**arguments)
             sys.stdout.flush()
             seen = frozenset(inputs.watched)

@@ -17,6 +17,8 @@ _BRIDGE = re.compile(r"#\s*mbpack:.*\bbridge=(\S*)$")
 _KEY = re.compile(r"^( *)([\w.]*)$")
 _OWNER = re.compile(r"^( *)([\w]+):\s*(?:#.*)?$")
 _VALUE = re.compile(r"^ *(\w+): *(\S*)$")
+_CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_OPEN_CHAIN = re.compile(r"([A-Za-z_]\w*)(\.[A-Za-z_]\w*)?\.\w*$")
 _LITERAL = re.compile(r"literal\[([^\]]*)\]")
 
 
@@ -84,11 +86,34 @@ def completions(known: Schema, release: Release, lines: list[str], line: int, co
     owners = _owners(lines, line, len(key[1]))
     if not owners:
         return sorted(known.sections)
-    cls = known.section_class(owners[0]) if len(owners) == 1 else None
+    return _keys(known, owners[0]) if len(owners) == 1 else []
+
+
+def attribute_at(text: str, offset: int, variables: frozenset[str]) -> tuple[str, ...] | None:
+    """The key that an attribute of a program's configuration is (`cfg.train.micro_batch_size`), None where none stands there."""
+    for chain in _CHAIN.finditer(text):
+        if chain.start() <= offset <= chain.end():
+            before = text[chain.start() : offset]
+            parts = chain[0].split(".")[: before.count(".") + 1]
+            return tuple(parts[1:]) if parts[0] in variables and len(parts) > 1 else None
+    return None
+
+
+def attributes(known: Schema, before: str, variables: frozenset[str]) -> list[str]:
+    """What may follow in a program's line: sections of its configuration, or keys of a section."""
+    chain = _OPEN_CHAIN.search(before)
+    if chain is None or chain[1] not in variables:
+        return []
+    section = (chain[2] or "").strip(".")
+    return _keys(known, section) if section else sorted(known.sections)
+
+
+def _keys(known: Schema, section: str) -> list[str]:
+    cls = known.section_class(section)
     if cls is not None:
         return sorted(name for name in known.fields(cls) or () if name[0] != "_")
-    shared = {"model": known.any_model_fields(), "dataset": known.any_dataset_fields()}
-    return sorted(shared.get(owners[0], ())) if len(owners) == 1 else []
+    shared = {"model": known.any_model_fields, "dataset": known.any_dataset_fields}
+    return sorted(shared[section]()) if section in shared else []
 
 
 def _owners(lines: list[str], line: int, indent: int) -> tuple[str, ...]:

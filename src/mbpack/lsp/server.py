@@ -13,8 +13,8 @@ from mbpack.config.document import Span
 from mbpack.facts.pages import rule_url
 from mbpack.facts.releases import DEFAULT, Release
 from mbpack.facts.schema import schema
-from mbpack.lsp.judging import Judged, fixed, judged
-from mbpack.lsp.keys import completions, describe, path_at
+from mbpack.lsp.judging import Judged, fixed, is_of, judged
+from mbpack.lsp.keys import attribute_at, attributes, completions, describe, path_at
 from mbpack.rules.base import Finding
 
 _SEVERITIES = {
@@ -31,20 +31,27 @@ class Server(LanguageServer):
         super().__init__("mbpack", __version__)
         self.project = project
         self.held: dict[str, Judged] = {}
+        self.good: dict[str, Judged] = {}  # the last that could be read: half a line of Python is none
 
     def look(self, uri: str) -> Judged:
         """Judge a document as it is now and publish its findings."""
         text = self.workspace.get_text_document(uri).source
         held = self.held[uri] = judged(text, unquote(urlparse(uri).path), self.project)
+        if held.answers:
+            self.good[uri] = held
         diagnostics = [diagnostic(uri, held, finding) for finding in held.findings]
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics))
         return held
 
     def release(self, uri: str) -> Release:
         """The release that a document is for."""
-        held = self.held.get(uri)
-        context = held.result.context if held is not None and held.result is not None else None
-        return context.version.release if context is not None else DEFAULT
+        held = self.good.get(uri)
+        return (held.release if held is not None else None) or DEFAULT
+
+    def variables(self, uri: str) -> frozenset[str]:
+        """What a program calls its configurations."""
+        held = self.good.get(uri)
+        return held.variables if held is not None else frozenset()
 
 
 def create(project: Given) -> Server:
@@ -62,6 +69,7 @@ def create(project: Given) -> Server:
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
         ls.held.pop(params.text_document.uri, None)
+        ls.good.pop(params.text_document.uri, None)
         ls.text_document_publish_diagnostics(types.PublishDiagnosticsParams(params.text_document.uri, []))
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
@@ -69,7 +77,12 @@ def create(project: Given) -> Server:
         held = ls.held.get(params.text_document.uri)
         if held is None:
             return None
-        path = path_at(held.document, offset_of(held.document.text, params.position))
+        offset = offset_of(held.document.text, params.position)
+        path = (
+            attribute_at(held.document.text, offset, ls.variables(params.text_document.uri))
+            if held.is_program
+            else path_at(held.document, offset)
+        )
         release = ls.release(params.text_document.uri)
         text = describe(schema(release.name), release, path) if path is not None else None
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text)) if text is not None else None
@@ -78,8 +91,13 @@ def create(project: Given) -> Server:
     def complete(ls: Server, params: types.CompletionParams) -> list[types.CompletionItem]:
         uri, at = params.text_document.uri, params.position
         release = ls.release(uri)
-        lines = ls.workspace.get_text_document(uri).source.split("\n")
-        return [types.CompletionItem(text) for text in completions(schema(release.name), release, lines, at.line, at.character)]
+        text, known = ls.workspace.get_text_document(uri).source, schema(release.name)
+        held = ls.held.get(uri)
+        if held is not None and held.is_program:
+            words = attributes(known, text[: offset_of(text, at)].rpartition("\n")[2], ls.variables(uri))
+        else:
+            words = completions(known, release, text.split("\n"), at.line, at.character)
+        return [types.CompletionItem(word) for word in words]
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions([types.CodeActionKind.QuickFix]))
     def actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -102,7 +120,7 @@ def diagnostic(uri: str, held: Judged, finding: Finding) -> types.Diagnostic:
             types.Location(uri, range_of(text, setting.item.span)), f"{setting.key}: {setting.value}"
         )
         for setting in finding.related
-        if setting.item is not None and setting.document is held.document
+        if setting.item is not None and is_of(setting.document, held.document)
     ]
     item = finding.setting.item
     assert item is not None  # findings with a place
