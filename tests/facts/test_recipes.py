@@ -215,3 +215,19 @@ def test_the_module_index_is_complete(release: str) -> None:
 def test_the_files_stay_small() -> None:
     for release in ("0.3", "0.4", "0.5", "0.6", "0.7"):
         assert os.path.getsize(os.path.join(facts.DATA, f"recipes-{release}.tsv")) < 350_000
+
+
+def test_recipes_newer_than_the_release() -> None:
+    """What was read of 0.7's later recipes; the one with dynamic context parallelism is of the main branch alone."""
+    long = get("0.7", "qwen35_text_35b_a3b_sft_long_context_16gpu_gb200_fp8mx_config")
+    assert long.values["dataset.offline_packing_specs.pad_seq_to_mult"] == 16
+    assert (long.values["model.context_parallel_size"], long.values["model.seq_length"]) == (8, 131072)
+    assert get("0.7", "glm52_gb200_sft_config").name == "glm52_sft_192gpu_gb200_bf16_config"
+    name = "qwen35_text_35b_a3b_sft_8gpu_gb200_bf16_dynamic_cp_config"
+    assert find("0.7", name) is None
+    assert name not in names("0.7")
+    assert name in names("nightly")
+    dynamic = get("nightly", name)
+    assert dynamic.values["model.dynamic_context_parallel"] is True
+    assert dynamic.values["model.max_seqlen_per_dp_cp_rank"] == 8192
+    assert dynamic.values["dataset.fold_alignment_padding"] is True

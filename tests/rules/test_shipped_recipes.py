@@ -34,7 +34,10 @@ KNOWN: dict[str, tuple[tuple[str, ...], str]] = {
     "EPL101": (("moonlight_16b_sft_",), "the overlap's schedule has no boundaries of packed samples"),
     "ALN101": (("nemotron_3_super_sft_",), "run_recipe.py raises pad_seq_to_mult, another script does not"),
     "SEQ102": (("nemotron_3_super_sft_",), "run_recipe.py makes pack and data equal, another script does not"),
-    "NRG115": (("nemotron_omni_valor32k_", "qwen3_vl_8b_peft_"), "the data's path is the user's to name"),
+    "NRG115": (
+        ("nemotron_omni_valor32k_", "qwen3_vl_8b_peft_", "qwen35_vl_35b_a3b_sft_long_context_"),
+        "the data's path is the user's to name",
+    ),
     "MOE101": (("nemotron_3_ultra_",), "HybridEP meets packed rows of different width"),
     "DAT139": (("qwen3_omni_30b_a3b_sft_",), "the data's files are the user's to name"),
 }

@@ -37,7 +37,7 @@ class Knowledge(Struct, frozen=True):
 
 _LATE = (
     "start-up checks and dataset classes as of October 2026 (before the tag v0.7.0)",
-    "builders, loaders, providers and recipes as of August 2026",
+    "builders, loaders, providers and recipes as of August 2026, later recipes as of September and October",
     "Megatron-Core main as of August 2026",
 )
 KNOWLEDGE: Final[dict[Release, Knowledge]] = {
@@ -51,7 +51,7 @@ KNOWLEDGE: Final[dict[Release, Knowledge]] = {
             R07,
             "0.7.0 (2026-10-30), 0.7.1 (2026-11-20)",
             read=_LATE,
-            documented=("what 0.7.0 and 0.7.1 add after that", "recipes added after August 2026, by name"),
+            documented=("what 0.7.0 and 0.7.1 add after that", "two of the recipes added after August 2026, by name"),
             as_of="October 2026",
             lists_complete=False,
         ),

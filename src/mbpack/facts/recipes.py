@@ -37,23 +37,9 @@ UNREAD = {"~": "<unread>"}
 
 
 #: Recipes of 0.7 and nightly of which only the name is known: they are newer than the recipes that were read.
-BY_NAME = frozenset(
-    (
-        "glm5_peft_192gpu_gb200_bf16_config",
-        "glm5_pretrain_192gpu_gb200_bf16_config",
-        "glm5_sft_192gpu_gb200_bf16_config",
-        "glm5_sft_192gpu_gb200_bf16_128k_config",
-        "glm52_gb200_sft_config",
-        "qwen3_30b_a3b_pretrain_8gpu_gb200_fp8mx_config",
-        "qwen35_text_35b_a3b_sft_8gpu_gb200_bf16_dynamic_cp_config",
-        "qwen35_text_35b_a3b_sft_long_context_16gpu_gb200_fp8mx_config",
-        "qwen35_vl_35b_a3b_pretrain_16gpu_gb300_bf16_config",
-        "qwen35_vl_35b_a3b_pretrain_config",
-        "qwen35_vl_35b_a3b_sft_long_context_32gpu_gb200_bf16_config",
-        "qwen35_vl_35b_a3b_sft_long_context_32gpu_gb200_fp8mx_config",
-        "qwen35_vl_397b_a17b_pretrain_config",
-    )
-)
+BY_NAME = frozenset(("qwen3_30b_a3b_pretrain_8gpu_gb200_fp8mx_config", "qwen35_vl_35b_a3b_pretrain_config"))
+#: Recipes in the data of 0.7 that came to the main branch after the release.
+_NIGHTLY_ONLY = frozenset(("qwen35_text_35b_a3b_sft_8gpu_gb200_bf16_dynamic_cp_config",))
 
 
 class Recipe(Struct, frozen=True):
@@ -214,7 +200,7 @@ def find(release_name: str, name: str) -> Recipe | None:
     """The recipe of that name in "0.3" ... "nightly"; old names are followed. None when the release has none."""
     if not re.fullmatch(r"[\w:]+", name):
         return None
-    held = stored(release_name, name)
+    held = stored(release_name, name) if release_name != "0.7" or name not in _NIGHTLY_ONLY else None
     if held is None:
         current = _aliases(release_name).get(name)
         held = stored(release_name, current) if current else None
@@ -291,13 +277,16 @@ def find_learned(release_name: str, patch: str, name: str) -> Recipe | None:
 def modules(release_name: str) -> Mapping[str, list[str]]:
     """The modules that recipe functions live in, each with the names of its recipes."""
     found: Mapping[str, list[str]] = _body(_data(release_name), ".modules")
-    return found
+    if release_name != "0.7":
+        return found
+    return {module: [name for name in held if name not in _NIGHTLY_ONLY] for module, held in found.items()}
 
 
 @functools.lru_cache(maxsize=8)
 def _names(release_name: str) -> tuple[str, ...]:
     lines = (line for line in _data(release_name).split(b"\n")[4:-1] if line[:1] != b"_")
-    return tuple(sorted(line[: line.index(b"\t")].decode() for line in lines))
+    found = {line[: line.index(b"\t")].decode() for line in lines}
+    return tuple(sorted(found - _NIGHTLY_ONLY if release_name == "0.7" else found))
 
 
 def names(release_name: str) -> list[str]:

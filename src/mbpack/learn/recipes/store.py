@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from mbpack.learn.recipes.read import Read
 
 #: Releases whose recipes were called.
 RAN = tuple(release.name for release, known in KNOWLEDGE.items() if known.ran)
+#: A field is the conversion's where it is that many times as often as a recipe's.
+_SELDOM = 10
 _GPUS = re.compile(r"_(\d+)gpus?_")
 
 
@@ -25,17 +28,21 @@ class Known:
     def __init__(self, release: str) -> None:
         self.releases = (release,) if release in RAN else (release, RAN[-1])
         self._by_model: list[dict[str, Mapping[str, Any]]] = []
-        #: Fields that conversions set somewhere; where a conversion was not watched, their values carry no mark.
+        #: Fields that conversions set and hardly a recipe does; where a conversion was not watched, their values carry no mark.
         self._inferred: set[str] = set()
+        by_conversion, by_recipe = Counter[str](), Counter[str]()
         for one in self.releases:
             found: dict[str, Mapping[str, Any]] = {}
             for name in recipes.names(one):
                 held = recipes.stored(one, name) or {}
-                self._inferred.update(path.rstrip("?") for path in held if path[-1] == "?")
+                marked = {path.rstrip("?") for path in held if path[-1] == "?"}
+                by_conversion.update(marked)
+                by_recipe.update(list(held) if marked else ())
                 hf_id = held.get("@hf_id")
                 if hf_id and "@model_class" in held:
                     found.setdefault(hf_id, held)
             self._by_model.append(found)
+        self._inferred = {path for path, count in by_conversion.items() if count > _SELDOM * by_recipe[path]}
 
     def of(self, name: str, hf_id: str | None) -> Mapping[str, Any]:
         """The class of a public model and its inferred values: from the recipe of that name, else from any."""

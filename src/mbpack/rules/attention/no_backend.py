@@ -9,12 +9,14 @@ from mbpack.config.precision import fp8_in_effect
 from mbpack.config.run import Run
 from mbpack.facts.attention import WIDE_HEAD
 from mbpack.facts.modes import OFFLINE
-from mbpack.facts.releases import NIGHTLY
+from mbpack.facts.releases import NIGHTLY, R07
 from mbpack.rules.attention.backends import BACKEND, FOLD, Answer, chosen_backend, head_width, judge
 from mbpack.rules.attention.cp_comm import MLA, engine, own_attention
 from mbpack.rules.base import CRASH_STEP, Finding, Fix, Outcome, Rule, set_to
 from mbpack.rules.packing.alignment import CP, REBUILD
 
+#: What 0.7 adds: its own recipes pack rows of such heads on Blackwell, with the Transformer Engine of October 2026.
+NEWER = " A newer one may have it: recipes of 0.7 pack such rows."
 GPUS_DIFFER = "Other generations of GPUs have one."
 
 
@@ -134,15 +136,15 @@ class NoBackend(Rule):
                 fix=Fix("attention_backend: null (Transformer Engine chooses)", set_to(run, (BACKEND, None))),
             )
             return
-        width = head_width(run)
+        width, newer = head_width(run), answer.cause == "heads" and run.release >= R07
         heads = "packed multi-latent attention" if run.maybe(MLA) is True else f"heads of {width} elements"
         yield self.finding(
             run,
-            outcome_of(answer),
+            outcome_of(answer).as_warning() if newer and answer.certain else outcome_of(answer),
             PAD_MULT if run.mode is OFFLINE else CP,
             f"no attention backend takes padding between samples{f' with {heads}' if answer.cause == 'heads' else ''}{gpu}",
             why=f"{engine(run)} stops the first step. Padding between samples leaves the fused kernel alone, and it has none"
-            f" for this GPU.{'' if answer.certain else ' ' + GPUS_DIFFER}",
+            f" for this GPU.{'' if answer.certain else ' ' + GPUS_DIFFER}{NEWER if newer else ''}",
             related=(CP, "model.kv_channels"),
             fix=self._fix(run),
         )
