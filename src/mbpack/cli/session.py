@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mbpack.cli.inputs import InputError, NothingHere, is_program, is_script, read
-from mbpack.config.context import ContextError, Given
-from mbpack.config.document import Document
+from mbpack.config.context import ContextError, ContextProblem, Given
+from mbpack.config.document import Document, of_nothing_known
 from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.overrides import parse_overrides
 from mbpack.config.run import Run
@@ -193,12 +193,21 @@ def _launches(path: str, request: Request) -> Iterator[Request]:
         yield from of_script(path, whole, request, _read)
         return
     for launch in launches:
-        files = [word.text for word in launch.config_files if word.known]
         base = os.path.dirname(path)
-        places = (name if os.path.exists(name) else os.path.join(base, name) for name in files)
-        documents = [document for place in places for document in _read(place)]
+        documents: list[Document] = []
+        problems: list[ContextProblem] = []
+        for word in launch.config_files:
+            place = word.text if os.path.exists(word.text) else os.path.join(base, word.text)
+            if word.known and os.path.exists(place):
+                documents += _read(place)
+                continue
+            name = word.text if word.known else "the file of its --config-file"
+            documents.append(of_nothing_known(f"{name} is not here", script.path, script.text, word.line))
+            problems.append(
+                ContextProblem(f"{name} is not here: what it sets is not known, the rest is judged", word.line, "info")
+            )
         source = Document(script.path, script.text, None)
-        yield replace(request, documents=documents, launch=launch, script=source, path=path)
+        yield replace(request, documents=documents, launch=launch, script=source, path=path, problems=problems)
 
 
 def _look(options: Options) -> Callable[[Run], Evidence]:

@@ -50,7 +50,7 @@ class Document(Struct):
     deleted   the keys that it takes out of what lies below it, whatever it holds there itself: arguments do so (``~key``).
     language  "yaml", or "python" for what a program sets: then values are set on the objects themselves.
     made      of a program: paths of objects that it makes anew, so that nothing of what lies below is left there.
-    opaque    of a program: paths with the reason why what is not written below them is not known.
+    opaque    of a program, or of a file that is not here: paths with the reason why what is not written below them is not known.
     strings   of a program: where its strings stand, so that nothing in them is taken for a comment.
     shared    of a program: where values start that several keys take; `reread` makes the document of a changed text.
     """
@@ -133,6 +133,11 @@ class Document(Struct):
         if self.root is None:
             return []
         return sorted((item.span for _, item in walk(self.root) if item.quoted), key=lambda span: span.start)
+
+
+def of_nothing_known(why: str, path: str | None, text: str, line: int) -> Document:
+    """A layer of which nothing is known, and why; ``text`` and ``line`` are where it is spoken of."""
+    return Document(path, text, Item({}, Span(line, 1, line, 1, 0, 0)), opaque={(): why})
 
 
 def _inside(place: int, strings: list[Span]) -> bool:

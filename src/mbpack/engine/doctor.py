@@ -34,7 +34,7 @@ class Request(Struct, frozen=True):
     ``searched``: the files were met in a directory rather than named, so no flag says that they are Megatron-Bridge's.
     ``look`` gathers evidence from the disk for a run. ``environ`` is the environment of the run, None where unknown.
     ``shown`` is what a program shows of its context, ``variants`` what its configuration is in each of its worlds,
-    ``variable`` what it calls it. ``doubted``: environment variables whose defaults count for nothing.
+    ``variable`` what it calls it. ``doubted``: environment variables whose defaults count for nothing. ``problems``: what the script or files could not give.
     """
 
     documents: Sequence[Document] = ()
@@ -52,6 +52,7 @@ class Request(Struct, frozen=True):
     variants: Sequence[Variant] = ()
     variable: str = "cfg"
     doubted: Collection[str] = ()
+    problems: Sequence[ContextProblem] = ()
 
 
 def examine(documents: Sequence[Document], flags: Given | None = None, path: str | None = None) -> Result:
@@ -117,6 +118,7 @@ def _judged(request: Request) -> Result:
         run.evidence = request.look(run)
     place = request.documents[0] if request.documents else request.script
     problems += [UNUSABLE.about(problem, place) for problem in context.problems]
+    problems += [UNUSABLE.about(problem, request.script) for problem in request.problems]
     check(run, result, request.selection, problems)
     if not stated and not any(kind.marked for kind in kinds) and request.documents:
         result.findings = [_untouched(finding) for finding in result.findings]
