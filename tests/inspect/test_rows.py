@@ -54,6 +54,12 @@ def lengths_of(r: Row) -> list[int]:
     return [b - a - 1 for a, b in pairwise(bounds)]
 
 
+def loss_of(r: Row) -> int:
+    """What a batch holds of the mask: all but the last position of each sample."""
+    bounds = [*r["seq_start_id"], len(r["input_ids"])]
+    return sum(sum(r["loss_mask"][a : b - 1]) for a, b in pairwise(bounds))
+
+
 def plainly(rows: list[Row]) -> dict[str, object]:
     sound = [r for r in rows if is_sound(r)]
     widths = [sum(lengths_of(r)) for r in sound]
@@ -64,8 +70,8 @@ def plainly(rows: list[Row]) -> dict[str, object]:
         "longest_row": max(widths, default=0),
         "shortest_row": min(widths, default=0),
         "most_samples": max((len(r["seq_start_id"]) for r in sound), default=0),
-        "supervised": sum(sum(r["loss_mask"]) for r in sound),
-        "rows_without_loss": sum(not any(r["loss_mask"]) for r in sound),
+        "supervised": sum(loss_of(r) for r in sound),
+        "rows_without_loss": sum(not loss_of(r) for r in sound),
     }
 
 
@@ -101,7 +107,14 @@ def test_masks_of_older_releases_are_booleans(tmp_path: Path) -> None:
     assert packs is not None
     assert packs.shards[0].mask_type == "bool"
     assert packs.statistics is not None
-    assert packs.statistics.supervised == 3
+    assert packs.statistics.supervised == loss_of(rows[0]) == 3
+
+
+def test_a_mask_of_ones_is_all_of_the_tokens_and_no_more(tmp_path: Path) -> None:
+    rows = [{**one, "loss_mask": [1] * len(one["loss_mask"])} for one in (row((3, 1), (4, 2)), row((1, 1)))]
+    found = scanned(write(tmp_path / "p.parquet", rows))
+    assert found.supervised == found.tokens
+    assert found.density == 1.0
 
 
 def test_null_rows_are_broken(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class RowStatistics(Struct, frozen=True):
     longest_row: int = 0
     shortest_row: int = 0
     most_samples: int = 0
-    #: Positions that carry loss.
+    #: Positions that carry loss at run time: the last one of a stored sample has no label.
     supervised: int = 0
     #: Rows in which no position carries loss.
     rows_without_loss: int = 0
@@ -69,8 +69,8 @@ class RowStatistics(Struct, frozen=True):
 
     @property
     def density(self) -> float | None:
-        """Share of the tokens that carry loss; a sample is stored with one position more than it has at run time, so at most 1."""
-        return min(1.0, self.supervised / self.tokens) if self.tokens else None
+        """Share of the tokens that carry loss."""
+        return self.supervised / self.tokens if self.tokens else None
 
     @property
     def packing_factor(self) -> float | None:
