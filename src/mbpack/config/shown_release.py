@@ -109,6 +109,14 @@ def infer_release(roots: Iterable[Item], options: Iterable[str] = ()) -> tuple[R
     return DEFAULT, told_old or ""
 
 
+def last_with(marker: str) -> Release | None:
+    """The newest release that has the key or class that told a release; None where newer ones have it too."""
+    for path, _, newest in (*_KEY_MARKERS, *_TARGET_MARKERS):
+        if newest is not None and marker in (path, path.rpartition(".")[2] if path.startswith("megatron.") else path):
+            return newest
+    return None
+
+
 def excludes(roots: Sequence[Item], release: Release) -> str | None:
     """What in a configuration a release does not have or no longer has; None where nothing speaks against it."""
     fit = _best_fit(roots)

@@ -160,7 +160,8 @@ def _context(result: Result) -> str:
         return ""
     source = context.sources.get("bridge", "")
     reasons = {"default": "assumed: nothing names a release", "file": f"from {context.marker}", "installed": str(context.marker)}
-    words = [f"Megatron-Bridge {context.version.text}" + (f" ({reasons[source]})" if source in reasons else "")]
+    judged = "judged as " if source == "file" else ""
+    words = [f"{judged}Megatron-Bridge {context.version.text}" + (f" ({reasons[source]})" if source in reasons else "")]
     own = learned.find(context.version.patch)
     if own is not None:
         words[0] += f", lists learned from {own.origin}"
