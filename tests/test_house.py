@@ -29,7 +29,7 @@ ALLOWED = {
     "fix": {"facts", "config", "rules", "engine", "fix"},
     "report": {"facts", "config", "memory", "rules", "engine", "report", "plan", "inspect"},
     "verify": {"facts", "config", "rules", "engine", "verify"},
-    "wizard": {"facts", "config", "memory", "rules", "engine", "report", "wizard", "plan"},
+    "wizard": {"facts", "config", "memory", "rules", "engine", "report", "wizard", "plan", "inspect"},
     "skill": set(),
     "lsp": {"facts", "config", "rules", "engine", "fix", "lsp"},
     "cli": {

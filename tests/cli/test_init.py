@@ -86,8 +86,8 @@ def test_overrides_for_launchers_that_take_no_file(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["init"], "--bridge, --workload, --modality, --recipe or --family, "),
-        (["init", "--no-input", *JOB[1:]], "--workload"),
+        (["init"], "--workload, --recipe or --family, --data or --data-path, --gpus are missing"),
+        (["init", "--no-input", *JOB[1:]], "--data-path is missing"),
         (["init", "--yes"], "no recipe and no model family was named: use --recipe or --family"),
         (["init", "--yes", "--recipe", "qwen3_8b_sft_confg"], "has no recipe qwen3_8b_sft_confg; did you mean"),
         (["init", "--yes", "--family", "qwen33"], "has no recipe of the family qwen33; did you mean"),

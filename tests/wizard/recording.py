@@ -19,26 +19,17 @@ BEGIN, END = "<!-- recording: python -m tests.wizard.recording -->", "<!-- end o
 SILENCE = 1.0
 #: What is waited for, and what is typed then.
 SCRIPT: tuple[tuple[str, str], ...] = (
-    ("Megatron-Bridge release (b", ENTER),
     ("What are you training (b", DOWN + ENTER),
-    ("What does the model read (b", ENTER),
     ("Recipe or model family:", "qwen3 8b"),
     ("qwen3_8b_peft_1gpu", ENTER),
-    ("Data (b", DOWN + DOWN + ENTER),
-    ("Path of the data [", "/data/chats" + ENTER),
-    ("Megatron checkpoint of the base model [", ENTER),
+    ("Your data: a path", "/data/chats" + ENTER),
+    ("What the data are (b", DOWN + ENTER),
     ("GPUs in all [", "16" + ENTER),
-    ("Tensor parallel size [", "4" + ENTER),
-    ("Pipeline parallel size [", ENTER),
-    ("Context parallel size [", "2" + ENTER),
-    ("Sequence parallel (y/n) [", ENTER),
-    ("Sequence length in tokens [8192]:", "5001" + ENTER),
-    ("5,000 or 5,008", ENTER),
-    ("CUDA graphs (b", ENTER),
-    ("Packing (b", ENTER),
-    ("Global batch size [", ENTER),
-    ("How will you launch (b", ENTER),
-    ("Write it (y/n) [", ENTER),
+    ("change a line (its number) [yes]:", "9 4" + ENTER),
+    ("4 = CP*TP = 1*4 (was", "11 2" + ENTER),
+    ("8 = lcm(2*CP = 4, CP*TP = 8) (was", "13 5001" + ENTER),
+    ("5,000 or 5,008", "f" + ENTER),
+    ("+  pretrained_checkpoint", ENTER),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -21,7 +22,9 @@ class Terminal:
     def __init__(self, *arguments: str, cwd: str, columns: int = 80, rows: int = 24, env: dict[str, str] | None = None) -> None:
         self.screen = pyte.HistoryScreen(columns, rows, history=2000, ratio=1)
         self.stream = pyte.Stream(self.screen)
-        environ = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": str(rows), **(env or {})}
+        self.state = tempfile.TemporaryDirectory()  # nothing of one session is offered to the next, unless a test says where
+        own = {"XDG_STATE_HOME": self.state.name, "TERM": "xterm", "COLUMNS": str(columns), "LINES": str(rows)}
+        environ = {**os.environ, **own, **(env or {})}
         self.process = pexpect.spawn(
             sys.executable,
             ["-m", "mbpack", *arguments],
@@ -39,6 +42,7 @@ class Terminal:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.process.close(force=True)
+        self.state.cleanup()
 
     def pump(self) -> bool:
         """Take what the program wrote; False at its end."""

@@ -57,10 +57,9 @@ def test_another_gpu_has_more_room() -> None:
     assert Draft(job).default("gpus").value == 2
 
 
-def test_the_gpu_is_asked_only_where_the_recipe_does_not_name_it() -> None:
+def test_the_gpu_is_never_asked_and_always_said() -> None:
     old = {"bridge": "0.5", "recipe": "llama3_8b_sft_config"}
-    assert BY_KEY["gpu"].asked(Draft(old))
-    assert not BY_KEY["gpu"].asked(Draft(SMALL))
+    assert Draft(SMALL).default("gpu") == ("h100-80gb", "in the recipe's name", True)
     assert "gpu" not in missing(old)
     assert with_defaults({**old, "data": "hf"})["gpu"] == "h100-80gb"
     session = Session(old)

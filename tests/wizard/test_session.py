@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mbpack.report.explain import page
 from mbpack.report.style import Style
+from mbpack.wizard import review
 from mbpack.wizard.draft import Draft, Refused
 from mbpack.wizard.plan import make_plan
-from mbpack.wizard.questions import QUESTIONS, Question
+from mbpack.wizard.questions import BY_KEY, QUESTIONS, Question
 from mbpack.wizard.screen import help_text
 from mbpack.wizard.session import Session, close_options, missing, with_defaults
 
@@ -33,58 +36,82 @@ def at(given: dict[str, object], key: str) -> Session:
     return session
 
 
-def refusal(session: Session, value: object) -> str:
-    question = session.question
-    assert question is not None
-    problem = session.answer(question, value)
+def reviewed(given: dict[str, object]) -> Session:
+    """A session whose questions are answered with defaults."""
+    session = Session(given)
+    while (question := session.question) is not None:
+        assert session.answer(question, session.proposal(question).value) is None
+    session.begin_review()
+    return session
+
+
+def refusal(session: Session, key: str, value: object) -> str:
+    """Why an answer cannot be taken, in the review; nothing changes."""
+    before = session.answers
+    problem = session.change(BY_KEY[key], value)
     assert problem is not None
-    assert session.question == question
+    assert session.answers == before
     return problem
 
 
-def test_only_what_matters_is_asked() -> None:
-    order = asked({**DENSE, "gpus": 8})
-    assert order == ["data", "checkpoint", "tp", "pp", "cp", "seq_length", "cuda_graphs", "packing", "gbs", "launcher"]
+def lines(given: dict[str, object]) -> list[str]:
+    return [question.key for question in review.questions(Draft(given))]
 
 
-def test_later_questions_depend_on_earlier_answers() -> None:
-    order = asked({**DENSE, "gpus": 16}, data="jsonl", tp=2, pp=2, seq_length=32768, long_samples=True)
-    assert {"data_path", "vpp", "sp", "long_samples", "mbs"} <= set(order)
-    assert "packing" not in order
+def test_only_what_nothing_else_says_is_asked() -> None:
+    assert asked({}, workload="lora", recipe="qwen3_8b_peft_1gpu_h100_bf16_config") == ["workload", "recipe", "data_path", "gpus"]
+    assert asked({**DENSE, "gpus": 8}) == ["data_path"]
+    assert asked({"recipe": DENSE["recipe"], "data": "hf", "gpus": 8}) == []
 
 
-def test_experts_are_asked_about_where_there_are_experts() -> None:
-    assert "ep" in asked({"bridge": "0.6", "recipe": "qwen3_30b_a3b_sft_8gpu_h100_bf16_config"})
+def test_what_the_data_are_is_asked_where_they_do_not_say(tmp_path: Path) -> None:
+    assert asked({**DENSE, "gpus": 8, "data_path": "/nowhere/rows"}, data="chat") == ["data"]
+    assert asked({**DENSE, "gpus": 8, "data_path": "HuggingFaceH4/ultrachat_200k"}) == []
+    (tmp_path / "training.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}]}\n')
+    assert asked({**DENSE, "gpus": 8, "data_path": str(tmp_path)}) == []
+
+
+def test_the_review_has_what_matters() -> None:
+    dense = lines({**DENSE, "gpus": 8})
+    common = ["data", "checkpoint", "gpu", "gpus", "tp", "pp", "cp", "seq_length", "cuda_graphs", "packing", "gbs", "launcher"]
+    assert dense == ["bridge", "workload", "recipe", "data_path", *common]
+    more = lines({**DENSE, "gpus": 16, "data": "jsonl", "tp": 2, "pp": 2, "seq_length": 32768, "long_samples": True})
+    assert {"data_path", "vpp", "sp", "long_samples", "mbs"} <= set(more)
+    assert "packing" not in more
+    assert "ep" in lines({"bridge": "0.6", "recipe": "qwen3_30b_a3b_sft_8gpu_h100_bf16_config"})
+    assert "ep" not in dense
 
 
 def test_back_keeps_the_answer_as_the_proposal() -> None:
-    session = at({**DENSE, "gpus": 16}, "tp")
+    session = at(DENSE, "gpus")
     question = session.question
     assert question is not None
     assert session.answer(question, 4) is None
     assert session.back()
     assert session.question == question
     assert session.proposal(question).value == 4
-    assert session.draft.tp == 1  # not an answer any more
+    assert not session.draft.given("gpus")
 
 
 def test_back_at_the_first_question_stays() -> None:
     session = Session({})
     assert not session.back()
     assert session.question is not None
-    assert session.question.key == "bridge"
+    assert session.question.key == "workload"
 
 
 def test_back_over_several_questions_and_forward_again() -> None:
-    session = at({**DENSE, "gpus": 16}, "cp")
+    session = at({"bridge": "0.6"}, "workload")
+    for key, value in (("workload", "lora"), ("recipe", DENSE["recipe"]), ("data_path", None)):
+        assert session.answer(BY_KEY[key], value) is None
     for _ in range(2):
         assert session.back()
     question = session.question
     assert question is not None
-    assert question.key == "tp"
-    assert session.answer(question, 8) is None
+    assert question.key == "recipe"
+    assert session.answer(question, "qwen3_600m_peft_config") is None
     assert session.question is not None
-    assert session.question.key == "pp"
+    assert session.question.key == "data_path"
 
 
 @pytest.mark.parametrize(
@@ -103,28 +130,27 @@ def test_back_over_several_questions_and_forward_again() -> None:
     ],
 )
 def test_refused_in_the_words_of_the_rule(key: str, value: object, says: str) -> None:
-    assert says in refusal(at({**DENSE, **({"gpus": 16} if key != "gpus" else {})}, key), value)
+    assert says in refusal(reviewed({**DENSE, "gpus": 16}), key, value)
 
 
 def test_heads_that_tensor_parallel_does_not_divide() -> None:
-    session = at({"bridge": "0.6", "recipe": "qwen2_500m_sft_1gpu_h100_bf16_config", "gpus": 8}, "tp")
-    assert "[TOP106]" in refusal(session, 8)
+    session = reviewed({"bridge": "0.6", "recipe": "qwen2_500m_sft_1gpu_h100_bf16_config", "gpus": 8})
+    assert "[TOP106]" in refusal(session, "tp", 8)
 
 
 def test_a_length_that_does_not_divide_names_the_nearest() -> None:
-    session = at({**DENSE, "gpus": 16, "tp": 4, "cp": 2}, "seq_length")
-    problem = refusal(session, 5001)
+    problem = refusal(reviewed({**DENSE, "gpus": 16, "tp": 4, "cp": 2}), "seq_length", 5001)
     assert "must be a multiple of 8 = lcm(2*CP = 4, CP*TP = 8): 5,000 or 5,008" in problem
 
 
 def test_unknown_recipes_say_where_they_exist_and_what_is_near() -> None:
     session = at({"bridge": "0.6"}, "recipe")
-    assert "did you mean" in refusal(session, "qwen3_8b_sft_confg")
+    assert "did you mean" in (session.answer(BY_KEY["recipe"], "qwen3_8b_sft_confg") or "")
 
 
 def test_search_finds_names_by_parts() -> None:
     session = Session({"bridge": "0.6", "workload": "sft", "modality": "text"})
-    question = session.question
+    question = BY_KEY["recipe"]
     assert question is not None
     assert close_options(session.options(question), "OSS 120b openmath") == []
     found = close_options(session.options(question), "llama3_8b sft")
@@ -132,10 +158,9 @@ def test_search_finds_names_by_parts() -> None:
 
 
 def test_missing_names_what_a_run_without_a_terminal_needs() -> None:
-    assert missing(DENSE)[:3] == ["data", "checkpoint", "gpus"]
-    everything = missing({})
-    assert everything[0] == "bridge"
-    assert {"recipe", "gpus", "seq_length"} <= set(everything)
+    assert missing(DENSE) == ["data_path", "gpus"]
+    assert missing({}) == ["workload", "recipe", "data_path", "gpus"]
+    assert missing({**DENSE, "data": "hf"}) == ["gpus"]
     assert missing(with_defaults(DENSE)) == []
 
 
@@ -194,8 +219,8 @@ def test_a_family_answers_the_question_for_the_recipe() -> None:
 
 def test_a_family_without_a_recipe_for_the_work_says_so() -> None:
     session = at({"bridge": "0.6", "workload": "lora", "modality": "text"}, "recipe")
-    assert "has no peft recipe of the family minimax_m3" in refusal(session, "minimax_m3")
-    assert "has no peft recipe of the family qwen3_vl for modality text" in refusal(session, "qwen3-vl")
+    assert "has no peft recipe of the family minimax_m3" in (session.answer(BY_KEY["recipe"], "minimax_m3") or "")
+    assert "has no peft recipe of the family qwen3_vl for modality text" in (session.answer(BY_KEY["recipe"], "qwen3-vl") or "")
 
 
 def test_a_family_given_by_flag_is_enough_without_a_terminal() -> None:

@@ -49,6 +49,9 @@ def init(
     buffer: Annotated[str | None, typer.Option(help="Samples in the buffer of native Energon packing.")] = None,
     launcher: Annotated[str | None, typer.Option(metavar="[script|run_recipe]", help="What starts the training.")] = None,
     answers: Annotated[str | None, typer.Option(help="Replay the answers in a file.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="An override to start from; what the wizard does not know in it stays.")
+    ] = None,
     save_answers: Annotated[str | None, typer.Option(help="Record the answers in a file.")] = None,
     output: Annotated[str, typer.Option(help="File to write; - for stdout.")] = "packing.yaml",
     output_as: Annotated[
@@ -65,6 +68,7 @@ def init(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the defaults for what is not given.")] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="Never ask: name the missing flags and exit 2.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show everything, write nothing.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do not offer the answers of an earlier session.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write, and overwrite, without asking.")] = False,
 ) -> int:
     """Ask what matters, derive the rest, and write an override that trains."""
@@ -90,5 +94,7 @@ def init(
             force=force,
             machine=output_format == "json",
             modeline=modeline,
+            fresh=fresh,
+            start=start,
         )
     )

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mbpack.cli.inputs import InputError, is_script, read
 from mbpack.cli.session import Unit
 from mbpack.config.context import Given
+from mbpack.config.context_comment import readable, with_context
 from mbpack.config.writing import write_atomically
-from mbpack.fix.context_comment import readable, with_context
 
 
 def write_context(units: Sequence[Unit], flags: Given) -> list[str]:

@@ -107,6 +107,8 @@ def coerce(name: str, value: Any) -> Any:
         AnswerError: when it cannot be one.
     """
     kind = KINDS[name]
+    if name == "data_path" and (value is None or str(value).strip().lower() == "none"):
+        return None  # the recipe's own data
     if kind.kind == WORD:
         return _word(name, kind, value)
     if kind.kind == TEXT:
@@ -192,10 +194,15 @@ def read(text: str, where: str) -> dict[str, Any]:
     return answers
 
 
+def written(answers: Mapping[str, Any]) -> list[str]:
+    """Names of the answers that are written down, in the order of :data:`KINDS`: no path is the recipe's own data."""
+    return [name for name in KINDS if name in answers and (name != "data_path" or answers[name] is not None)]
+
+
 def write(answers: Mapping[str, Any]) -> str:
     """An answers file, in the order of :data:`KINDS`."""
     from mbpack.wizard.yaml_text import scalar
 
     lines = ["# Answers of `mbpack init`; replay them with `mbpack init --answers FILE`."]
-    lines += [f"{name}: {scalar(answers[name])}" for name in KINDS if name in answers]
+    lines += [f"{name}: {scalar(answers[name])}" for name in written(answers)]
     return "\n".join(lines) + "\n"

@@ -10,10 +10,12 @@ from mbpack.facts.buffers import FIRST_BUFFER, buffer_for
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import SPECS
 from mbpack.facts.modes import IN_BATCH, NONE, Mode
-from mbpack.facts.releases import DEFAULT
+from mbpack.facts.releases import DEFAULT, R06
 from mbpack.wizard import catalog, sources
 from mbpack.wizard.answers import AUTO, CHAT, ENERGON_DATA, HF, JSONL, NO_GRAPHS, SCRIPT, SFT
 from mbpack.wizard.draft import NO_DEFAULT, Default, Draft
+from mbpack.wizard.machine import machine
+from mbpack.wizard.seen import look
 from mbpack.wizard.topology import has_own_split
 
 #: Pack length proposed for text, tokens.
@@ -34,6 +36,7 @@ def launcher(draft: Draft) -> Default:
 
 
 def workload(draft: Draft) -> Default:
+    """What the recipe trains, where one was named."""
     if draft.given("recipe"):
         from mbpack.facts import recipes
 
@@ -71,17 +74,29 @@ def recipe(draft: Draft) -> Default:
 
 
 def data(draft: Draft) -> Default:
+    """What the data are: told by themselves where a path was named, else the recipe's own."""
     allowed = sources.choices(draft)
+    if draft.given("data_path"):
+        found = look(draft.get("data_path"))
+        if found.kind in allowed:
+            return Default(found.kind, found.why)
+        return Default(allowed[0], "what the recipe reads") if len(allowed) == 1 else NO_DEFAULT
     if HF in allowed:
         return Default(HF, "the recipe's own dataset; a first run needs nothing else")
     return Default(allowed[0], "what the recipe reads")
 
 
 def data_path(draft: Draft) -> Default:
+    """A placeholder where local data were named without their place; else none, which is the recipe's own data."""
+    allowed = sources.choices(draft)
+    if not draft.given("data") and HF in allowed:
+        return Default(None, "a first run needs nothing else")
     paths = {JSONL: "data/sft", ENERGON_DATA: "data/energon"}
     if draft.get("data") == CHAT:
         return Default("data/sft" if draft.recipe_kind is DatasetKind.GPT_SFT else "data/train.jsonl", "a placeholder")
     path = paths.get(draft.get("data"))
+    if path is None and not draft.given("data"):
+        return Default(None)
     return Default(path, "a placeholder: every node must see the folder") if path else NO_DEFAULT
 
 
@@ -96,6 +111,9 @@ def checkpoint(draft: Draft) -> Default:
 def gpu(draft: Draft) -> Default:
     from mbpack.wizard.memory import USUAL_GPU, own_gpu
 
+    here = machine()
+    if here is not None and here.kind is not None:
+        return Default(here.kind, "this machine's")
     found = own_gpu(draft)
     return (
         Default(found, "in the recipe's name") if found is not None else Default(USUAL_GPU, "what most recipes are written for")
@@ -108,6 +126,9 @@ def gpus(draft: Draft) -> Default:
     needed = catalog.model_parallel(draft.recipe)
     own = bool(draft.recipe.gpus) and (draft.recipe.gpus or 0) % needed == 0
     start = draft.recipe.gpus if own and draft.recipe.gpus else needed
+    here = machine()
+    if here is not None and here.gpus % needed == 0 and enough_gpus(draft, here.gpus) in (None, here.gpus):
+        return Default(here.gpus, "this machine's")
     enough = enough_gpus(draft, start)
     if enough is not None and enough > start:
         return Default(enough, f"the smallest number on which it fits; on {start}, as in the recipe, it does not")
@@ -175,7 +196,8 @@ def ep(draft: Draft) -> Default:
 def _own_ep(draft: Draft) -> Default:
     own = draft.recipe_count("model.expert_model_parallel_size")
     etp_size = draft.recipe_value("model.expert_tensor_parallel_size")
-    room, rest = divmod(draft.get("gpus"), formulas.product((draft.pp, etp_size if isinstance(etp_size, int) else 1)))
+    etp_size = etp_size if isinstance(etp_size, int) else 1 if draft.release >= R06 else draft.tp  # as ETP is when nobody sets it
+    room, rest = divmod(draft.get("gpus"), formulas.product((draft.pp, etp_size)))
     if rest:
         return Default(1, "the GPUs do not divide")
     size = next((n for n in range(own, 0, -1) if own % n == 0 and room % n == 0), 1)
@@ -280,6 +302,8 @@ def gbs(draft: Draft) -> Default:
     slots = formulas.token_slots(own_width, own).value
     value = max(unit, min(formulas.nearest_multiples(slots // length, unit), default=unit))
     why = f"about the recipe's {slots:,} token slots a step"
+    if 2 * abs(value * length - slots) > slots:
+        why = f"the smallest multiple of MBS x DP; {value * length / slots:.3g} x the recipe's {slots:,} token slots a step"
     if value == own:
         why = "as in the recipe"
     while _idle(draft, value) > IDLE_LIMIT:

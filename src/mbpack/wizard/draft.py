@@ -41,7 +41,8 @@ class Draft:
     """Answers and what they amount to. Never changes: :meth:`having` makes a new one."""
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
-        self.answers = dict(answers)
+        own = {name for name in ("data_path",) if answers.get(name) is None}  # no path is the recipe's own data
+        self.answers = {name: value for name, value in answers.items() if name not in own}
         self._defaults: dict[str, Default] = {}
 
     def having(self, **more: Any) -> Draft:

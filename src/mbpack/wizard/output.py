@@ -20,7 +20,7 @@ def existing(path: str) -> str | None:
         OutputError: it exists and cannot be read as text.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
@@ -34,7 +34,7 @@ def preview(path: str, old: str | None, new: str) -> list[str]:
     before = [] if old is None else old.splitlines(keepends=True)
     name = path if old is not None else "/dev/null"
     lines = difflib.unified_diff(before, new.splitlines(keepends=True), name, path)
-    return [line.rstrip("\n") for line in lines]
+    return [line.rstrip("\r\n") for line in lines]
 
 
 def check_target(path: str) -> None:

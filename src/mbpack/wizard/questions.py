@@ -31,21 +31,23 @@ class Option:
 class Question:
     """One question.
 
-    ``why``: what depends on it, for the help key, together with what `mbpack explain` has about ``topics`` and ``rules``
-    (codes; the first one in full). ``options``: the choices, None for free answers. ``search``: options are found by
-    typing parts of their name. ``asked``: whether the answers so far leave anything to ask. ``optional``: nobody misses it
-    where no terminal can ask.
+    ``label``: its name in the review. ``why``: what depends on it, for the help key, together with what `mbpack explain`
+    has about ``topics`` and ``rules`` (codes; the first one in full). ``options``: the choices, None for free answers.
+    ``search``: options are found by typing parts of their name. ``asked``: whether the answers so far leave anything to
+    choose. ``first``: whether recipe, data and machine leave it open, so that it is asked before the review; all others
+    have a default there.
     """
 
     key: str
+    label: str
     prompt: str
     why: str
     asked: Callable[[Draft], bool] = lambda draft: True
+    first: Callable[[Draft], bool] = lambda draft: False
     options: Callable[[Draft], list[Option]] | None = None
     search: bool = False
     rules: tuple[str, ...] = ()
     topics: Callable[[Draft], tuple[str, ...]] = lambda draft: ()
-    optional: bool = False
 
 
 # ---------------------------------------------------------------------- options
@@ -69,10 +71,6 @@ def _workloads(draft: Draft) -> list[Option]:
         Option(words.DORA, "DoRA", "packs exactly like SFT"),
         Option(words.PRETRAIN, "Pretraining, long context", "rows are full already: no packing"),
     ]
-
-
-def _modalities(draft: Draft) -> list[Option]:
-    return [Option(words.TEXT_MODALITY, "Text"), Option(words.VLM, "Text with images or video")]
 
 
 def _recipes(draft: Draft) -> list[Option]:
@@ -141,23 +139,18 @@ def _launchers(draft: Draft) -> list[Option]:
 # ---------------------------------------------------------------------- when to ask
 
 
-def _open_recipe(draft: Draft) -> bool:
-    return not draft.given("recipe") and not draft.given("family")
-
-
 def _family_topic(draft: Draft) -> tuple[str, ...]:
     found = catalog.find_family(draft.release, draft.get("family")) if draft.given("family") else None
     return (found,) if found is not None else ()
 
 
-def _unnamed_gpu(draft: Draft) -> bool:
-    from mbpack.wizard.memory import own_gpu
-
-    return own_gpu(draft) is None
-
-
 def _has_path(draft: Draft) -> bool:
     return draft.default("data_path").known
+
+
+def _untold(draft: Draft) -> bool:
+    """Whether a path was named that does not show what it holds."""
+    return draft.given("data_path") and not draft.default("data").known
 
 
 def _fine_tuning(draft: Draft) -> bool:
@@ -183,6 +176,7 @@ def _native(draft: Draft) -> bool:
 QUESTIONS: tuple[Question, ...] = (
     Question(
         "bridge",
+        "Release",
         "Megatron-Bridge release",
         "Key names, class paths and what the start-up checks differ between releases; a key of another release is"
         " ignored without a word.",
@@ -191,44 +185,47 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "workload",
+        "Training",
         "What are you training",
         "Fine-tuning samples vary in length and gain from packing; pretraining rows are cut to the sequence length"
         " already. LoRA and DoRA start from a PEFT recipe.",
+        first=lambda draft: not draft.given("recipe"),
         options=_workloads,
     ),
     Question(
-        "modality",
-        "What does the model read",
-        "Text is packed before training, images and video while they are loaded.",
-        asked=_open_recipe,
-        options=_modalities,
-    ),
-    Question(
         "recipe",
+        "Recipe",
         "Recipe or model family",
         "The file is a difference to a recipe: its values are the defaults from here on, and what contradicts the answers"
         " is overridden. Type parts of a name, such as `qwen3 8b`, or a model family, such as `llama`, to see its recipes.",
+        first=lambda draft: True,
         options=_recipes,
         search=True,
         topics=_family_topic,
     ),
     Question(
+        "data_path",
+        "Data path",
+        "Your data: a path, or a name on the Hugging Face Hub",
+        "A folder every node can read. JSONL: it holds training.jsonl and validation.jsonl, and the packs are built beside them."
+        " Where it can be read from here, its first rows say what they are. Enter takes the recipe's own data.",
+        asked=_has_path,
+        first=lambda draft: True,
+        rules=("DAT124",),
+    ),
+    Question(
         "data",
         "Data",
+        "What the data are",
         "The dataset class follows from it. From 0.6 on local files and a recipe's own Hugging Face dataset exclude each"
         " other; before, local files need another class than the recipe's.",
+        first=_untold,
         options=_data,
         rules=("DAT123",),
     ),
     Question(
-        "data_path",
-        "Path of the data",
-        "A folder every node can read. JSONL: it holds training.jsonl and validation.jsonl, and the packs are built beside them.",
-        asked=_has_path,
-        rules=("DAT124",),
-    ),
-    Question(
         "checkpoint",
+        "Checkpoint",
         "Megatron checkpoint of the base model",
         "Fine-tuning starts from it; a PEFT run without one is refused. The import command is printed at the end.",
         asked=_fine_tuning,
@@ -237,34 +234,38 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "gpu",
         "Kind of GPU",
+        "Kind of GPU",
         "Its memory decides which topology and length fit; what they need is shown from here on. The recipe's name says which one"
         " it was written for.",
-        asked=_unnamed_gpu,
         options=_gpus,
         rules=("MEM101",),
-        optional=True,
     ),
     Question(
         "gpus",
+        "GPUs",
         "GPUs in all",
         "Data parallel size = GPUs / (TP x PP x CP); the global batch must be a multiple of it.",
+        first=lambda draft: True,
         rules=("TOP102",),
         topics=lambda draft: ("data_parallel_size",),
     ),
     Question(
         "tp",
+        "Tensor parallel",
         "Tensor parallel size",
         "Splits every layer over this many GPUs. It must divide the attention heads.",
         rules=("TOP106", "TOP107"),
     ),
     Question(
         "pp",
+        "Pipeline",
         "Pipeline parallel size",
         "Splits the layers over this many stages. More stages need more microbatches in a step.",
         rules=("PPL107", "TOP104"),
     ),
     Question(
         "vpp",
+        "Virtual pipeline",
         "Virtual pipeline size (none or a number)",
         "Model chunks per stage: less idle time for more communication.",
         asked=lambda draft: draft.pp > 1,
@@ -272,6 +273,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "cp",
+        "Context parallel",
         "Context parallel size",
         "Splits every row over this many GPUs: what makes 32K and longer fit. Each packed sample must then divide by"
         " 2 x CP, or it attends to its neighbour.",
@@ -279,6 +281,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "ep",
+        "Expert parallel",
         "Expert parallel size",
         "Spreads the experts over this many GPUs.",
         asked=lambda draft: draft.moe,
@@ -286,6 +289,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "etp",
+        "Expert tensor",
         "Expert tensor parallel size (none or a number)",
         "Splits every expert. Unset it is 1 with expert parallelism from 0.6 on, before that the tensor parallel size.",
         asked=lambda draft: draft.moe and draft.tp > 1,
@@ -294,24 +298,28 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "sp",
         "Sequence parallel",
+        "Sequence parallel",
         "Splits activations over the tensor parallel ranks as well; experts with tensor parallelism need it.",
         asked=lambda draft: draft.tp > 1,
         rules=("ALN102", "MOE105"),
     ),
     Question(
         "seq_length",
+        "Sequence length",
         "Sequence length in tokens",
         "Longest sample, width of a packed row and length of the model's buffers at once: all three must agree.",
         rules=("SEQ101", "SEQ102", "ALN106"),
     ),
     Question(
         "long_samples",
+        "Full samples",
         "Do most samples fill that length by themselves",
         "Then there is nothing to join: long-context training without packing, one sample a row.",
         asked=_maybe_long,
     ),
     Question(
         "cuda_graphs",
+        "CUDA graphs",
         "CUDA graphs",
         "A captured graph replays fixed shapes, so rows need one width, and attention over packed rows cannot be captured"
         " at all.",
@@ -320,6 +328,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "packing",
+        "Packing",
         "Packing",
         "Offline: packs are built once, before training. In-batch: rows of a microbatch are joined as they are loaded."
         " Energon: the loader packs. Global-batch: Megatron-Core's scheduler packs each step.",
@@ -330,6 +339,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "mbs",
+        "Micro batch",
         "Micro batch size",
         "Rows of one microbatch; in-batch packing joins them into one, so it needs two or more.",
         asked=_free_rows,
@@ -337,6 +347,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "gbs",
+        "Global batch",
         "Global batch size",
         "Rows of one optimizer step, a multiple of MBS x DP. Packed rows hold several samples each: the same token slots"
         " as before need fewer of them.",
@@ -346,6 +357,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "buffer",
+        "Packing buffer",
         "Packing buffer, samples per worker",
         "The loader packs inside blocks of this many samples; a small buffer leaves packs half empty, a large one holds"
         " images in memory.",
@@ -354,6 +366,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "launcher",
+        "Launcher",
         "How will you launch",
         "run_recipe.py takes no file, only KEY=VALUE, and from 0.6 on repairs some values before the start-up checks them;"
         " a script trains what the file says.",

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mbpack.wizard import answers as answer_words
-from mbpack.wizard import leaving, naming, prompt, screen, starting
-from mbpack.wizard.answers import KINDS, RUN_RECIPE, YES_NO, AnswerError, coerce, flag
-from mbpack.wizard.draft import Default, Draft, Refused
+from mbpack.wizard import kept, leaving, naming, prompt, screen, starting
+from mbpack.wizard.answers import RUN_RECIPE, AnswerError, coerce, flag
+from mbpack.wizard.asking import converse
+from mbpack.wizard.draft import Draft, Refused
 from mbpack.wizard.key_value import command_words
 from mbpack.wizard.output import OutputError, check_target, existing, preview, write
 from mbpack.wizard.plan import Plan, make_plan
-from mbpack.wizard.questions import Option, Question
-from mbpack.wizard.session import Session, close_options, missing, with_defaults
+from mbpack.wizard.questions import BY_KEY
+from mbpack.wizard.review import rows
+from mbpack.wizard.reviewing import settle, shown
+from mbpack.wizard.session import Session, missing, with_defaults
+from mbpack.wizard.settling import JOB, fitting
+
+if TYPE_CHECKING:
+    from mbpack.wizard.from_file import Start
 
 DONE, UNWRITTEN, USAGE, INTERRUPTED = 0, 1, 2, 130
 YAML, OVERRIDES, SBATCH = "yaml", "overrides", "sbatch"
@@ -40,6 +47,9 @@ class Options:
     force: bool = False
     machine: bool = False  # print JSON, ask nothing
     modeline: str | None = None  # schema that the first line names for editors
+    fresh: bool = False
+    start: str | None = None  # an override to start from
+    started: Start | None = None
 
 
 def run(options: Options) -> int:
@@ -66,6 +76,8 @@ def _run(options: Options) -> int:
         options.output = "packing.sbatch"
     if options.modeline is not None and options.form != YAML:
         raise UsageError("--modeline names the schema of a YAML file: leave out --as")
+    if options.start is not None:
+        options.started = start_from(options)
     for target in (options.output, options.save_answers):
         if target not in (None, STDOUT):
             check_target(str(target))
@@ -82,7 +94,7 @@ def _run(options: Options) -> int:
         return _report(plan, options, complete)
     if options.form == OVERRIDES:
         return _print_overrides(plan, options, complete)
-    return _write_file(plan, options, complete, None) or DONE
+    return _write_file(plan, options, complete)
 
 
 def given_answers(options: Options) -> dict[str, Any]:
@@ -92,6 +104,8 @@ def given_answers(options: Options) -> dict[str, Any]:
         AnswerError: a name or value that cannot be used.
     """
     given: dict[str, Any] = {}
+    if options.started is not None:
+        given.update(options.started.answers)
     if options.answers is not None:
         text = existing(options.answers)
         if text is None:
@@ -112,22 +126,45 @@ def given_answers(options: Options) -> dict[str, Any]:
     return given
 
 
+def start_from(options: Options) -> Start:
+    """The override to start from; it is the file that is written, unless another one is named. Answers that do not go
+    together are left out, so that what follows from the others is offered.
+
+    Raises:
+        OutputError: it cannot be read, or is no override.
+    """
+    from mbpack.wizard.from_file import read
+
+    if options.form != YAML or options.modeline is not None:
+        raise UsageError("--from starts from an override and writes one: leave out --as and --modeline")
+    started = read(str(options.start))
+    if options.output == Options().output:
+        options.output = str(options.start)
+    if "recipe" not in started.answers:
+        return started
+    first = {name: started.answers[name] for name in JOB if name in started.answers}
+    return started._replace(answers=fitting(started.answers, first))
+
+
 def _without_asking(given: dict[str, Any], options: Options) -> dict[str, Any]:
     """Answers of a run that must not ask: defaults with ``--yes``, else every open question is missing."""
     if options.yes:
         open_keys = [key for key in missing(given) if not Session(given).draft.default(key).known]
         if open_keys:
-            raise UsageError(_missing_flags(open_keys, "have no default"))
+            raise UsageError(_missing_flags(open_keys, "have no default", given))
         return with_defaults(given)
     open_keys = missing(given)
     if open_keys:
         why = "are missing" if options.no_input or options.machine else "are missing and there is no terminal to ask on"
-        raise UsageError(_missing_flags(open_keys, why) + "; --yes takes the defaults")
+        raise UsageError(_missing_flags(open_keys, why, given) + "; --yes takes the defaults")
     return with_defaults(given)
 
 
-def _missing_flags(keys: list[str], why: str) -> str:
-    names = [("--recipe or --family" if key == "recipe" else flag(key)) for key in keys]
+def _missing_flags(keys: list[str], why: str, given: Mapping[str, Any]) -> str:
+    ways = {"recipe": "--recipe or --family"}
+    if "data" not in given:
+        ways["data_path"] = "--data or --data-path"
+    names = [ways.get(key, flag(key)) for key in keys]
     if len(names) == 1:
         why = why.replace("are", "is", 1).replace("have", "has", 1)
     return f"{', '.join(names)} {why}"
@@ -140,106 +177,56 @@ def _interactive(given: Mapping[str, Any], options: Options) -> int:
     """Ask, show and write; who leaves without a file is told how to go on from the answers."""
     import sys
 
-    session = Session(given)
+    offered = {} if options.fresh else kept.load(options.output)
+    session = Session(given, offered, origins(options))
+
+    def keep() -> bool:
+        return not options.dry_run and kept.save(options.output, session.answers)
+
     try:
-        prompt.say([*screen.wrapped(screen.GREETING, prompt.width()), ""])
+        prompt.say([*screen.wrapped(screen.GREETING, prompt.width()), *_assumed(session), ""])
         while True:
-            plan, complete = converse(session)
+            plan = converse(session, keep)
+            if options.force and options.form != OVERRIDES:
+                return _write_file(plan, options, session.answers)
+            plan, wish = settle(session, plan, options.output, lambda plan: _text(plan, options), keep)
+            if wish == leaving.AGAIN:
+                session.back()
+                continue
+            complete = session.answers
+            if wish == leaving.LEAVE:
+                return _leave(options, complete, keep())
             if options.form == OVERRIDES:
-                return _print_overrides(plan, options, complete)
-            code = _write_file(plan, options, complete, session)
-            if code is not None:
-                return code
-            session.back()
+                return _print_overrides(plan, options, complete, confirmed=True)
+            return _written(plan, options, complete)
     except (KeyboardInterrupt, EOFError):
-        lines = ["", "Nothing was written.", *leaving.resume(session.draft.answers, options.output)]
+        lines = ["", "Nothing was written.", *leaving.resume(session.answers, options.output, keep())]
         print("\n".join(lines), file=sys.stderr)
         return INTERRUPTED
 
 
-def converse(session: Session) -> tuple[Plan, dict[str, Any]]:
-    """Ask until the answers make a plan."""
-    while True:
-        question = session.question
-        if question is None:
-            try:
-                return make_plan(session.draft), dict(session.draft.answers)
-            except Refused as refused:
-                prompt.say(screen.refused(refused.reason, prompt.width()))
-                if not session.back():
-                    raise
-                continue
-        ask(session, question)
+def _assumed(session: Session) -> list[str]:
+    """The release that is written for, where nobody named it: it decides the names of all keys."""
+    if "bridge" in session.given:
+        return []
+    found = session.proposal(BY_KEY["bridge"])
+    return screen.wrapped(f"For Megatron-Bridge {found.value}: {found.why}. The review changes it.", prompt.width())
 
 
-def ask(session: Session, question: Question) -> None:
-    """Ask one question once; an unusable answer is explained and the question stays open."""
-    width = prompt.width()
-    proposal = session.proposal(question)
-    options = session.options(question)
-    prompt.say(screen.before(question, proposal, session.draft, options, width))
-    listed = question.options is not None and not (question.search and not session.draft.given("family"))
-    names = [*session.families(), *(option.value for option in options)] if question.search and not listed else []
-    reply = _reply(question, proposal, options, names)
-    if reply is prompt.HELP:
-        prompt.say(screen.help_text(question, session.draft, width))
-        for option in options:
-            if option.refused:
-                prompt.say(screen.wrapped(f"{option.title}: {option.refused}", width, "  - ", "    "))
-        return
-    if reply is prompt.BACK:
-        if not session.back():
-            prompt.say(screen.refused("this is the first question", width))
-        return
-    if reply is prompt.TAKE_DEFAULT:
-        if not proposal.known:
-            prompt.say(screen.refused("there is no default: type a name, parts of one, or a model family", width))
-            return
-        reply = proposal.value
-    answer = reply if listed else _completed(session, question, options, reply)
-    if answer is prompt.BACK:
-        return  # to the same question
-    if answer != reply:
-        prompt.say([f"  {answer}"])
-    problem = session.answer(question, answer)
-    if problem is not None:
-        prompt.say(screen.refused(problem, width))
-
-
-def _reply(question: Question, proposal: Default, options: list[Option], names: list[str]) -> Any:
-    """The answer: found among ``names`` where there are any, else chosen from the options, else typed."""
-    default = screen.shown(proposal.value) if proposal.known else ""
-    if names:
-        return prompt.ask_search(question.prompt, default, names)
-    if question.options is not None:
-        return prompt.ask_choice(question.prompt, options, proposal.value)
-    if KINDS[question.key].kind == YES_NO:
-        return prompt.ask_yes_no(question.prompt, bool(proposal.value))
-    return prompt.ask_text(question.prompt, default)
-
-
-def _completed(session: Session, question: Question, options: list[Option], reply: Any) -> Any:
-    """A search text that only one option answers to is that option, of several one is chosen; a model family stays."""
-    if not question.search or any(option.value == reply for option in options) or session.family_of(question, reply):
-        return reply
-    if session.is_recipe(str(reply)):
-        return reply  # under another name
-    found = session.meant(str(reply)) or close_options(options, str(reply))
-    if len(found) < 2:
-        return found[0] if found else reply
-    prompt.say(screen.refused(f"{len(found)} recipes match: choose one, or b to type another name", prompt.width()))
-    listed = [option for option in options if option.value in found] or [Option(name, name) for name in found]
-    chosen = prompt.ask_choice(question.prompt, listed, listed[0].value)
-    return reply if chosen is prompt.HELP else chosen
+def origins(options: Options) -> dict[str, str]:
+    """Where given answers come from, in words."""
+    started = options.started.origins if options.started is not None else {}
+    return started | {name: flag(name) for name, value in options.flags.items() if value is not None}
 
 
 # ---------------------------------------------------------------------- writing
 
 
-def _print_overrides(plan: Plan, options: Options, complete: Mapping[str, Any]) -> int:
+def _print_overrides(plan: Plan, options: Options, complete: Mapping[str, Any], confirmed: bool = False) -> int:
     words = command_words(plan)
     if options.output not in (STDOUT, Options().output) and not options.dry_run:
-        _check_overwrite(options.output, "\n".join(words) + "\n", options)
+        if not confirmed:
+            _check_overwrite(options.output, "\n".join(words) + "\n", options)
         write(options.output, "\n".join(words) + "\n")
     else:
         print(" \\\n  ".join(words))
@@ -254,7 +241,7 @@ def _report(plan: Plan, options: Options, complete: Mapping[str, Any]) -> int:
 
     only_text = options.output == STDOUT or (options.form == OVERRIDES and options.output == Options().output)
     path = None if only_text else options.output
-    text = "\n".join(command_words(plan)) + "\n" if options.form == OVERRIDES else _text(plan, options)
+    text, _ = _text(plan, options)
     written = False
     if path is not None and not options.dry_run:
         _check_overwrite(path, text, options)
@@ -266,62 +253,69 @@ def _report(plan: Plan, options: Options, complete: Mapping[str, Any]) -> int:
     return DONE
 
 
-def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any], session: Session | None) -> int | None:
-    """Show the file and write it; None where the user wants to go back to the questions of the session."""
+def _write_file(plan: Plan, options: Options, complete: Mapping[str, Any]) -> int:
+    """Show the file and write it, without asking."""
     width, path = prompt.width(), options.output
+    text, more = _text(plan, options)
     if path == STDOUT:
-        print(_text(plan, options), end="")
+        print(text, end="")
         _save(options, complete)
         return DONE
-    text = _text(plan, options)
-    prompt.say([screen.joined([screen.recommendation(plan, width), screen.derivation(plan, width)]), ""])
+    origin = origins(options)
+    prompt.say([shown(plan, rows(plan, lambda key: origin.get(key, "")), width, more=more), ""])
     old = existing(path)
-    if old == text:
-        prompt.say([f"{path} is already exactly this."])
-    else:
+    if old != text:
         prompt.say([f"{path} ({'new' if old is None else 'changes'})", *preview(path, old, text), ""])
-        if options.dry_run:
-            prompt.say(["Dry run: nothing was written."])
-        else:
-            wish = _confirm(path, old, options, session)
-            if wish == leaving.AGAIN:
-                return None
-            if wish == leaving.LEAVE:
-                return _leave(options, complete)
-            write(path, text)
-            prompt.say([f"Wrote {path}."])
+    if options.dry_run and old != text:
+        prompt.say(["Dry run: nothing was written."])
+        _save(options, complete)
+        prompt.say(["", *screen.next_commands(plan, path, options.form == SBATCH)])
+        return DONE
+    if old not in (None, text) and not options.force:
+        raise UsageError(f"{path} exists and differs (see above): --force overwrites it, --output names another")
+    return _written(plan, options, complete)
+
+
+def _written(plan: Plan, options: Options, complete: Mapping[str, Any]) -> int:
+    """Write what was shown, and say what comes next."""
+    path, (text, _) = options.output, _text(plan, options)
+    if path == STDOUT:
+        print(text, end="")
+    elif existing(path) == text:
+        prompt.say([f"{path} is already exactly this."])
+    elif options.dry_run:
+        prompt.say(["Dry run: nothing was written."])
+    else:
+        write(path, text)
+        prompt.say([f"Wrote {path}."])
     _save(options, complete)
-    prompt.say(["", *screen.next_commands(plan, path, options.form == SBATCH)])
+    if path != STDOUT:
+        prompt.say(["", *screen.next_commands(plan, path, options.form == SBATCH)])
     return DONE
 
 
-def _text(plan: Plan, options: Options) -> str:
-    """What is written: the file itself, or a Slurm script that gives the same as arguments."""
+def _text(plan: Plan, options: Options) -> tuple[str, Sequence[str]]:
+    """What is written, and what is to be said of it: the file itself, or a Slurm script that gives the same as arguments."""
+    if options.form == OVERRIDES:
+        return "\n".join(command_words(plan)) + "\n", ()
+    if options.started is not None:
+        from mbpack.wizard.from_file import merged
+
+        return merged(options.started, plan)
     if options.form == YAML and options.modeline is not None:
-        return f"# yaml-language-server: $schema={options.modeline}\n{plan.text}"
+        return f"# yaml-language-server: $schema={options.modeline}\n{plan.text}", ()
     if options.form != SBATCH:
-        return plan.text
+        return plan.text, ()
     if any(line.key == "dataset._target_" for line in plan.lines):
         raise UsageError(f"in {plan.draft.release} these data need another dataset class, which no argument can name: write yaml")
-    return starting.sbatch(plan)
+    return starting.sbatch(plan), ()
 
 
-def _confirm(path: str, old: str | None, options: Options, session: Session | None) -> str:
-    """Ask before writing; without asking, an existing file needs ``--force``."""
-    if options.force:
-        return leaving.WRITE
-    if session is not None:
-        return leaving.confirm(path, old is not None, session.first)
-    if old is not None:
-        raise UsageError(f"{path} exists and differs (see above): --force overwrites it, --output names another")
-    return leaving.WRITE
-
-
-def _leave(options: Options, complete: Mapping[str, Any]) -> int:
+def _leave(options: Options, complete: Mapping[str, Any], offered: bool) -> int:
     """Leave without a file: the answers stay, in the file that was asked for or as a command."""
     _save(options, complete)
     if options.save_answers is None:
-        prompt.say(["Nothing was written.", *leaving.resume(complete, options.output)])
+        prompt.say(["Nothing was written.", *leaving.resume(complete, options.output, offered)])
     else:
         prompt.say([f"Nothing was written; the answers are in {options.save_answers}."])
     return UNWRITTEN

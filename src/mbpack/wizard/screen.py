@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mbpack.facts import formulas
 from mbpack.facts.families import family
@@ -19,12 +19,18 @@ GREETING = (
     "mbpack writes a packing configuration for NVIDIA Megatron-Bridge. b goes back, ? explains, Ctrl-C leaves without writing."
 )
 _SEARCH_KEYS = "Type words (qwen3 8b), a Hugging Face id (Qwen/Qwen3-8B) or a family; Tab lists them, ? explains, b goes back."
+OWN = "the recipe's own"
 YES_NO = {True: "yes", False: "no", None: "none"}
 
 
 def shown(value: object) -> str:
     """An answer as a person would write it."""
     return YES_NO[value] if isinstance(value, bool) or value is None else str(value)
+
+
+def answered(question: Question, value: object) -> str:
+    """An answer to a question as a person would write it; no path of the data is the recipe's own."""
+    return OWN if value is None and question.key == "data_path" else shown(value)
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:
@@ -47,7 +53,7 @@ def before(question: Question, proposal: Default, draft: Draft, options: list[Op
     if proposal.known:
         titles = {option.value: option.title for option in options}
         why = f": {proposal.why}" if proposal.why else ""
-        lines += wrapped(f"Enter takes {titles.get(proposal.value) or shown(proposal.value)}{why}", width, "  ")
+        lines += wrapped(f"Enter takes {titles.get(proposal.value) or answered(question, proposal.value)}{why}", width, "  ")
     return lines
 
 
@@ -138,13 +144,15 @@ def _title(plan: Plan) -> str:
     return mode.title if mode is not NONE else "no packing, one sample a row"
 
 
-def derivation(plan: Plan, width: int) -> list[str]:
-    """Derived values in a column, each with its arithmetic, then what else is worth knowing."""
+def derivation(plan: Plan, width: int, before: Mapping[str, str] | None = None, more: Iterable[str] = ()) -> list[str]:
+    """Derived values in a column, each with its arithmetic, then what else is worth knowing. ``before``: values shown last."""
     lines = ["Derived"]
     for name, value, why in derived(plan):
+        if (before or {}).get(name, value) != value:
+            why = f"{why} (was {(before or {})[name]})" if why else f"was {(before or {})[name]}"
         head = f"  {name:<24} {value}"
         lines += wrapped(f"{value} = {why}" if why else value, width, f"  {name:<24} ", " " * 27) if why else [head]
-    for note in notes(plan):
+    for note in (*more, *notes(plan)):
         lines += wrapped(note, width, "  * ", "    ")
     return lines
 

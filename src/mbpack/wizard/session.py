@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mbpack.facts import formulas
 from mbpack.wizard import catalog
 from mbpack.wizard.answers import AnswerError, coerce
 from mbpack.wizard.draft import Default, Draft, Refused
-from mbpack.wizard.plan import make_plan
-from mbpack.wizard.questions import QUESTIONS, Option, Question
+from mbpack.wizard.questions import BY_KEY, QUESTIONS, Option, Question
+from mbpack.wizard.settling import fault, settled
+
+YOURS, BEFORE = "your answer", "your answer before"
 
 
 class Session:
-    """Questions in order, those that flags or an answers file settled left out.
+    """Questions in order, those that flags or an answers file settled left out; then changes of single answers.
 
-    Going back keeps every answer: it is proposed again on the way forward.
+    Going back keeps every answer: it is proposed again on the way forward. ``offered`` are answers of an earlier session,
+    proposed in the same way. ``origins`` says where each of the ``given`` ones comes from.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, given: Mapping[str, Any], offered: Mapping[str, Any] | None = None, origins: Mapping[str, str] | None = None
+    ) -> None:
         self.given = dict(given)
-        self._kept: dict[str, Any] = {}
+        self._offered = dict(offered or {})
+        self._kept: dict[str, Any] = dict(self._offered)
         self._history: list[str] = []
+        self._changed: dict[str, Any] = {}
+        self._gone: set[str] = set()
+        self._origins = dict(origins or {})
+        self.reviewing = False
 
     @property
     def draft(self) -> Draft:
         """The answers so far."""
-        return Draft({**self.given, **{key: self._kept[key] for key in self._history}})
+        return Draft(self.answers)
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """What was answered, by flags, questions and changes."""
+        asked = {key: self._kept[key] for key in self._history}
+        return {key: value for key, value in {**self.given, **asked, **self._changed}.items() if key not in self._gone}
 
     @property
     def question(self) -> Question | None:
@@ -37,11 +53,7 @@ class Session:
         Raises:
             Refused: the answers contradict each other in a way no later answer mends.
         """
-        draft = self.draft
-        for question in QUESTIONS:
-            if question.key not in self.given and question.key not in self._history and question.asked(draft):
-                return question
-        return None
+        return next(open_questions(self.answers), None)
 
     @property
     def first(self) -> bool:
@@ -50,9 +62,21 @@ class Session:
 
     def proposal(self, question: Question) -> Default:
         """What Enter takes: the answer given before, else the default."""
+        answers = self.answers
+        if question.key in answers:
+            return Default(answers[question.key], self.origin(question.key))
         if question.key in self._kept:
-            return Default(self._kept[question.key], "your answer before")
+            return Default(self._kept[question.key], BEFORE)
         return self.draft.default(question.key)
+
+    def origin(self, key: str) -> str:
+        """Where the answer to a question comes from, in words; "" where it is a default."""
+        if key not in self.answers:
+            return ""
+        if key in self._changed or key in self._history:
+            value = self.answers[key]
+            return BEFORE if key in self._offered and self._offered[key] == value and key in self._changed else YOURS
+        return self._origins.get(key, YOURS)
 
     def options(self, question: Question) -> list[Option]:
         """The choices of a question, none for a free one."""
@@ -72,6 +96,49 @@ class Session:
             self._take(question.key, value)
         return problem
 
+    def change(self, question: Question, value: Any) -> str | None:
+        """Another answer to a question that was settled; answers that no longer fit give way to what follows from it.
+
+        Returns why it cannot be taken; then nothing changes.
+        """
+        try:
+            value = coerce(question.key, value)
+        except AnswerError as error:
+            return str(error).partition(": ")[2]
+        problem = self._not_offered(question, value)
+        if problem is not None:
+            return problem
+        found = settled(self.answers, question.key, value)
+        if isinstance(found, str):
+            return found + self._nearest(question, value, self.draft)
+        for key in self.answers.keys() - found.keys():
+            self._changed.pop(key, None)
+            self._gone.add(key)
+        for key, held in found.items():
+            if key == question.key or self.answers.get(key) != held:
+                self._gone.discard(key)
+                self._changed[key] = held
+                self._kept[key] = held
+        return None
+
+    def begin_review(self) -> None:
+        """All is answered: take what was answered before to the rest. The family has done its work, the recipe is known."""
+        self.reviewing = True
+        if "recipe" in self.answers:
+            self._gone |= {"family"} & self.answers.keys()
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Take the answers of an earlier session to what is not asked, where the job is the same and they still fit."""
+        same = all(self._offered.get(key) == self.answers.get(key) for key in ("recipe", "gpus", "data_path", "data"))
+        found = {
+            key: value
+            for key, value in self._offered.items()
+            if key in BY_KEY and key not in self.answers and key not in self._gone and BY_KEY[key].asked(self.draft)
+        }
+        if same and found and fault(Draft({**self.answers, **found})) is None:
+            self._changed.update(found)
+
     def family_of(self, question: Question, text: str) -> str | None:
         """The model family that a text given for the recipe means; the recipe is asked again among its recipes."""
         from mbpack.facts import recipes
@@ -88,7 +155,7 @@ class Session:
         return recipes.find(self.draft.release.name, text) is not None
 
     def meant(self, text: str) -> list[str]:
-        """Recipes that a Hugging Face id or words may mean, for the work and modality answered so far."""
+        """Recipes that a Hugging Face id or words may mean, for the work answered so far."""
         from mbpack.wizard import naming
 
         draft = self.draft
@@ -96,7 +163,7 @@ class Session:
         return [recipe.name for recipe in naming.meant(draft.release, text, draft.get("workload"), modality)]
 
     def families(self) -> list[str]:
-        """Families that have a recipe for the work and modality answered so far."""
+        """Families that have a recipe for the work answered so far."""
         draft = self.draft
         modality = draft.get("modality") if draft.given("modality") else None
         found = catalog.matching(draft.release, draft.get("workload"), None, modality)
@@ -120,7 +187,9 @@ class Session:
         """Return to the question before; False at the first one."""
         if not self._history:
             return False
-        self._history.pop()
+        self.reviewing = False
+        key = self._history.pop()
+        self._changed.pop(key, None)
         return True
 
     def _not_offered(self, question: Question, value: Any) -> str | None:
@@ -163,43 +232,39 @@ class Session:
         return f"; must be a multiple of {unit}: {near}"
 
 
-_ALWAYS = ("data", "gpus", "tp", "pp", "cp", "seq_length", "cuda_graphs", "packing", "gbs", "launcher")
+def open_questions(answers: Mapping[str, Any]) -> Iterator[Question]:
+    """Questions without an answer that neither recipe, data nor machine settle, in order.
 
-
-def fault(draft: Draft) -> str | None:
-    """Why a draft, with defaults for what is open, gives no configuration; None when it gives one or no recipe is named."""
-    try:
-        if draft.get("recipe") is None:
-            _ = draft.version
-            return None
-        make_plan(draft)
-    except Refused as refused:
-        return refused.reason
-    return None
+    Raises:
+        Refused: the answers contradict each other.
+    """
+    draft = Draft(answers)
+    for question in QUESTIONS:
+        if question.key in answers or not question.asked(draft):
+            continue
+        if question.first(draft) or not draft.default(question.key).known:
+            yield question
 
 
 def missing(given: Mapping[str, Any]) -> list[str]:
-    """Questions that are open and matter, in order: what a run without a terminal must be told. A family settles the recipe.
+    """Questions that would be asked, in order: what a run without a terminal must be told. A family settles the recipe.
 
     Raises:
         Refused: the family has no recipe for this work, or the answers contradict each other.
     """
-    session = Session(given)
-    found: list[str] = []
-    while True:
-        question = session.question
-        if question is None:
-            return found
-        proposal = session.proposal(question)
-        if question.optional:
-            pass
-        elif question.key != "recipe" or "family" not in given:
+    answers, found = dict(given), []
+    while (question := next(open_questions(answers), None)) is not None:
+        proposal = Draft(answers).default(question.key)
+        if question.key != "recipe" or "family" not in given:
             found.append(question.key)
         elif not proposal.known:
-            _ = session.draft.recipe  # says why the family has none
-        if not proposal.known:  # later questions depend on it; these are asked in any case
-            return found + [key for key in _ALWAYS if key not in session.given]
-        session.given[question.key] = proposal.value
+            _ = Draft(answers).recipe  # says why the family has none
+        if not proposal.known and question.key == "recipe":  # the others depend on it; these are asked in any case
+            return found + [
+                key for key in ("data_path", "gpus") if key not in answers and not (key != "gpus" and "data" in given)
+            ]
+        answers[question.key] = proposal.value
+    return found
 
 
 def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,16 +273,17 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         Refused: a question without a default is open, or the answers contradict each other.
     """
-    session = Session(given)
+    answers = dict(given)
     while True:
-        question = session.question
+        draft = Draft(answers)
+        question = next((one for one in QUESTIONS if one.key not in answers and one.asked(draft)), None)
         if question is None:
-            return dict(session.given)
-        proposal = session.proposal(question)
+            return answers
+        proposal = draft.default(question.key)
         if not proposal.known:
-            _ = session.draft.recipe  # says what is missing
+            _ = draft.recipe  # says what is missing
             raise Refused(f"{question.prompt}: no answer and no default", question.key)
-        session.given[question.key] = proposal.value
+        answers[question.key] = proposal.value
 
 
 def close_options(options: list[Option], text: str) -> list[str]:

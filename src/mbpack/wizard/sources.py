@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from mbpack.facts.classes import DatasetKind
@@ -11,12 +12,15 @@ from mbpack.facts.releases import R06
 from mbpack.wizard import catalog
 from mbpack.wizard.answers import CHAT, ENERGON_DATA, HF, INDEXED, JSONL
 from mbpack.wizard.draft import Draft, Refused
+from mbpack.wizard.seen import TRAINING, VALIDATION, look
 from mbpack.wizard.yaml_text import Line
 
 LOCAL_TEXT_CLASS, LOCAL_VLM_CLASS = "FinetuningDatasetConfig", "PreloadedVLMConversationProvider"
 ENERGON_CLASS, QWEN_ENCODER = "EnergonDatasetConfig", "QwenVLEnergonTaskEncoderConfig"
 CHAT_CLASS, COMPLETION_CLASS = "ChatSFTPreprocessingConfig", "PromptCompletionSFTPreprocessingConfig"
 SOURCE_CLASS = "HFDatasetSourceConfig"
+#: Columns of prompt and completion where the rows were not seen.
+COLUMNS = ("input", "output")
 _QWEN25_VL = (("qwen25_vl",), ("Qwen25VL",))
 #: Hugging Face settings that are refused beside a local folder (0.6 and later).
 _HF_ONLY = ("hf_validation_dataset", "hf_test_dataset", "hf_output_root", "hf_validation_proportion")
@@ -117,14 +121,20 @@ def _old_text_lines(draft: Draft, data: str) -> Iterator[Line]:
     if draft.recipe.dataset_class != LOCAL_TEXT_CLASS:
         target = draft.schema.path(LOCAL_TEXT_CLASS)
         yield Line("dataset._target_", target, "the recipe's class reads only its own Hugging Face dataset")
-    yield Line("dataset.dataset_root", draft.get("data_path"), "holds training.jsonl and validation.jsonl")
+    yield Line("dataset.dataset_root", _root(draft), "holds training.jsonl and validation.jsonl")
+    yield from _validation_lines(draft)
+    if data == JSONL and _columns(draft) != COLUMNS:
+        prompt, completion = _columns(draft)
+        yield Line("dataset.dataset_kwargs.prompt_template", f"{{{prompt}}} {{{completion}}}", "the columns of the rows")
+        yield Line("dataset.dataset_kwargs.label_key", completion)
+        yield Line("dataset.dataset_kwargs.truncation_field", prompt)
     if data == CHAT:
         yield Line("dataset.dataset_kwargs.chat", True, "rows are conversations")
         yield Line("dataset.dataset_kwargs.use_hf_tokenizer_chat_template", True, "the tokenizer's own template")
 
 
 def _local_text_lines(draft: Draft, data: str) -> Iterator[Line]:
-    yield Line("dataset.dataset_root", draft.get("data_path"), "holds training.jsonl and validation.jsonl")
+    yield Line("dataset.dataset_root", _root(draft), "holds training.jsonl and validation.jsonl")
     if draft.recipe_value("dataset.hf_dataset") is not None:
         yield Line("dataset.hf_dataset", None, "the recipe's own source; exactly one may be set")
     for name in _HF_ONLY:
@@ -132,7 +142,34 @@ def _local_text_lines(draft: Draft, data: str) -> Iterator[Line]:
             yield Line(f"dataset.{name}", None, "refused beside dataset_root")
     if draft.recipe_value("dataset.hf_rewrite") is True:
         yield Line("dataset.hf_rewrite", False, "refused beside dataset_root")
+    yield from _validation_lines(draft)
     yield from _preprocessing_lines(draft, data)
+
+
+def _validation_lines(draft: Draft) -> Iterator[Line]:
+    """Nothing is evaluated on where the folder is here and has nothing for it; packing would stop there."""
+    if draft.given("data_path") and look(draft.get("data_path")).no_validation:
+        yield Line("dataset.do_validation", False, f"there is no {VALIDATION}")
+
+
+def _root(draft: Draft) -> str:
+    """The folder of the data: the one that holds the file, where that was named.
+
+    Raises:
+        Refused: the path is a file under another name than the one that is read.
+    """
+    path = str(draft.get("data_path"))
+    found = look(path)
+    if found.folder:
+        return found.folder
+    if os.path.isfile(os.path.expanduser(path)):
+        raise Refused(f"{path} is a file: {TRAINING} and {VALIDATION} are read, in a folder that is named here", "data_path")
+    return path
+
+
+def _columns(draft: Draft) -> tuple[str, str]:
+    """The columns of prompt and completion: those of the first rows, else the usual ones."""
+    return (look(draft.get("data_path")).columns if draft.given("data_path") else None) or COLUMNS
 
 
 def _preprocessing_lines(draft: Draft, data: str) -> Iterator[Line]:
@@ -142,14 +179,17 @@ def _preprocessing_lines(draft: Draft, data: str) -> Iterator[Line]:
     if data == CHAT and own != CHAT_CLASS:
         value = {"_target_": draft.schema.path(CHAT_CLASS), "loss_mode": "assistant"}
         yield Line("dataset.preprocessing", value, "rows are conversations; loss on the assistant's turns")
-    elif data == JSONL and own != COMPLETION_CLASS:
-        value = {
-            "_target_": draft.schema.path(COMPLETION_CLASS),
-            "prompt_column": "input",
-            "completion_column": "output",
-            "loss_mode": "completion",
-        }
-        yield Line("dataset.preprocessing", value, "rows hold the columns `input` and `output`")
+    elif data == JSONL:
+        prompt, completion = _columns(draft)
+        named = {"prompt_column": prompt, "completion_column": completion}
+        why = f"rows hold the columns `{prompt}` and `{completion}`"
+        if own != COMPLETION_CLASS:
+            value = {"_target_": draft.schema.path(COMPLETION_CLASS), **named, "loss_mode": "completion"}
+            yield Line("dataset.preprocessing", value, why)
+        elif draft.given("data_path") and look(draft.get("data_path")).columns:
+            for name, column in named.items():
+                if draft.recipe_value(f"dataset.preprocessing.{name}") != column:
+                    yield Line(f"dataset.preprocessing.{name}", column, why)
 
 
 def _hf_lines(draft: Draft, key: str) -> Iterator[Line]:
