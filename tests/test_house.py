@@ -107,7 +107,7 @@ def test_doctor_imports_nothing_heavy(tmp_path: Path) -> None:
 
 def test_a_start_imports_no_typing_extensions_and_leaves_it_importable() -> None:
     code = (
-        "import sys; from mbpack.__main__ import load_msgspec; load_msgspec(); "
+        "import sys; from mbpack.__main__ import load_libraries; load_libraries(); "
         "print('msgspec' in sys.modules, 'typing_extensions' in sys.modules); import typing_extensions; print(typing_extensions.Any)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

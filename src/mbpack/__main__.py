@@ -9,18 +9,28 @@ import sys
 _OBJECTS = 50_000
 
 
-def load_msgspec() -> None:
-    """Import msgspec without `typing_extensions`: it falls back on the same names of `typing`, whose import costs nothing more.
+def load_libraries() -> None:
+    """Import msgspec and PyYAML without what they do not need here.
 
-    `typing_extensions` takes as long to import as a configuration takes to judge. A process that has it already keeps it.
+    msgspec goes without `typing_extensions`, which takes as long to import as a configuration takes to judge: it falls back on the
+    same names of `typing`. A process that has it already keeps it. The patterns of PyYAML's readers in Python and of modules
+    that come with msgspec are compiled when somebody uses them; PyYAML's parser in C uses none.
     """
-    if "typing_extensions" in sys.modules:
-        return
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # importing it fails
+    import re
+
+    from mbpack.facts.patterns import Lazy
+
+    at_once, missing = re.compile, "typing_extensions" not in sys.modules
+    if missing:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # importing it fails
+    re.compile = Lazy  # type: ignore[assignment]
     try:
         import msgspec  # noqa: F401
+        import yaml  # noqa: F401
     finally:
-        del sys.modules["typing_extensions"]
+        re.compile = at_once
+        if missing:
+            del sys.modules["typing_extensions"]
 
 
 def main() -> None:
@@ -32,7 +42,7 @@ def main() -> None:
         return
     gc.set_threshold(_OBJECTS)
     try:
-        load_msgspec()
+        load_libraries()
         from mbpack.cli.main import run
 
         code = run(sys.argv[1:])

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from mbpack.config.document import MAX_BYTES, Document, parse
+from mbpack.facts.patterns import lazy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_OVERRIDE = re.compile(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*[ \t]*=|~[A-Za-z_][\w.]*$")
+_OVERRIDE = lazy(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*[ \t]*=|~[A-Za-z_][\w.]*$")
 _YAML = (".yaml", ".yml")
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 #: What a program and a launch script say somewhere when they are about Megatron-Bridge.

@@ -47,7 +47,7 @@ def _table(path: str) -> dict[str, Any] | None:
             text = file.read()
     except OSError as error:
         raise ContextError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if b"mbpack" not in text:
+    if not _may_have_table(text):
         return None
     if any(line.count(b".") > _DEEPEST for line in text.splitlines() if line.lstrip().startswith(b"[")):
         raise ContextError(f"{path}: a table name with more than {_DEEPEST} parts; this is no project file")
@@ -63,6 +63,20 @@ def _table(path: str) -> dict[str, Any] | None:
     if not isinstance(table, dict):
         raise ContextError(f"{path}: tool.mbpack must be a table")
     return table
+
+
+def _may_have_table(text: bytes) -> bool:
+    """Whether some line may begin or name the table: a header or a key with both names, or a header of `tool` alone."""
+    if b"mbpack" not in text:
+        return False
+    for line in map(bytes.strip, text.splitlines()):
+        if line[:1] == b"[":
+            header = line.partition(b"#")[0]
+            if b"\\" in header or (b"tool" in header and (b"mbpack" in header or b"." not in header)):
+                return True
+        elif line[:1] in (b"t", b'"', b"'") and (b"tool" in line or b"\\" in line.partition(b"=")[0]):
+            return True
+    return False
 
 
 def _given(path: str, table: dict[str, Any]) -> Given:

@@ -13,13 +13,14 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from mbpack.facts.patterns import lazy
 from mbpack.facts.releases import Version, version_found
 
 #: Where a checkout, or a folder of packages, states its version.
 _INFO = (("src", "megatron", "bridge", "package_info.py"), ("megatron", "bridge", "package_info.py"))
-_METADATA = re.compile(r"megatron[_-]bridge-(\d[^-]*)\.(?:dist|egg)-info$", re.IGNORECASE)
-_NUMBER = re.compile(r"^(MAJOR|MINOR|PATCH)\s*=\s*(\d+)\s*$", re.MULTILINE)
-_PRE = re.compile(r"""^PRE_RELEASE\s*=\s*["']([\w.]*)["']""", re.MULTILINE)
+_METADATA = lazy(r"megatron[_-]bridge-(\d[^-]*)\.(?:dist|egg)-info$", re.IGNORECASE)
+_NUMBER = lazy(r"^(MAJOR|MINOR|PATCH)\s*=\s*(\d+)\s*$", re.MULTILINE)
+_PRE = lazy(r"""^PRE_RELEASE\s*=\s*["']([\w.]*)["']""", re.MULTILINE)
 #: Bytes of a package_info.py that are read.
 _MOST = 20_000
 

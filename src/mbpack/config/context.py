@@ -6,7 +6,6 @@ file itself shows; else unknown. Only the release has a last resort, the newest 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,13 +16,14 @@ from mbpack.config.document import Document, Item
 from mbpack.config.shown_release import excludes, shown_release
 from mbpack.config.wrapper import read_wrapper
 from mbpack.facts.gpus import GPUS, find_gpu, gpu_in_recipe
+from mbpack.facts.patterns import lazy
 from mbpack.facts.releases import Release, Version, parse_version, version_of
 
 LAUNCHERS = ("run_recipe", "script")
 #: What a directive, `[tool.mbpack]` and the flags may name, in the order of :class:`Given`.
 CONTEXT_NAMES = ("bridge", "recipe", "gpus", "launcher", "step", "nodes", "gpu")
-_DIRECTIVE = re.compile(r"#\s*mbpack\s*:\s*(.*)$")
-_IGNORE = re.compile(r"ignore\[([^\]]*)\]\s*(.*)$")
+_DIRECTIVE = lazy(r"#\s*mbpack\s*:\s*(.*)$")
+_IGNORE = lazy(r"ignore\[([^\]]*)\]\s*(.*)$")
 
 
 class ContextError(ValueError):

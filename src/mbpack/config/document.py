@@ -11,6 +11,8 @@ from typing import Final
 import yaml
 from msgspec import Struct, field
 
+from mbpack.facts.patterns import lazy
+
 from . import builder
 from .composer import MAX_DEPTH, TooDeep, compose
 from .items import Item, Problem, Span, walk
@@ -28,8 +30,8 @@ MAX_PROBLEMS: Final = 50
 
 CONTAINER: Final = "ConfigContainer"
 _TARGET: Final = "_target_"
-_COMMENT: Final = re.compile(r"^[ \t]*(#.*)$", re.MULTILINE)
-_TRAILING: Final = re.compile(r"[ \t](#[ \t]*mbpack[ \t]*:.*)$", re.MULTILINE)
+_COMMENT: Final = lazy(r"^[ \t]*(#.*)$", re.MULTILINE)
+_TRAILING: Final = lazy(r"[ \t](#[ \t]*mbpack[ \t]*:.*)$", re.MULTILINE)
 _OTHER_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
     (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
@@ -94,15 +96,17 @@ class Document(Struct):
         if "#" not in text:
             return
         strings: list[Span] | None = None
+        begin = self.root.start if self.root is not None and self.language == "yaml" else 0
         line, counted = 1, 0
         for match in _COMMENT.finditer(text):
             start = match.start(1)
             line += text.count("\n", counted, start)
             counted = start
-            if strings is None:
-                strings = self._long_strings()
-            if not _inside(start, strings):
-                yield line, match[1].rstrip(" \t\r")
+            if start >= begin:
+                strings = self._long_strings() if strings is None else strings
+                if _inside(start, strings):
+                    continue
+            yield line, match[1].rstrip(" \t\r")
 
     def trailing_directives(self) -> Iterator[tuple[int, str]]:
         """Line number and text (from the ``#`` on) of every ``# mbpack:`` comment behind something else on its line."""
@@ -124,6 +128,9 @@ class Document(Struct):
         """The places of quoted and block scalars of several lines."""
         if self.strings is None and not any(sign in self.text for sign in "|>'\""):
             return []
+        if self.strings is None and self.root is not None:
+            long = (item.span for _, item in walk(self.root) if item.quoted and item.over_lines)
+            return sorted(long, key=lambda span: span.start)
         return [span for span in self._strings() if span.line != span.end_line]
 
     def _strings(self) -> list[Span]:

@@ -6,7 +6,6 @@ is unknown.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from mbpack.config.run import COLLATING, Run
@@ -15,6 +14,7 @@ from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.formulas import Derived
 from mbpack.facts.keys import SPECS
+from mbpack.facts.patterns import lazy
 from mbpack.facts.releases import R06, R07
 from mbpack.facts.widths import IN_BATCH_FIXED_SINCE
 
@@ -26,7 +26,7 @@ DATA_SEQ, MODEL_SEQ = "dataset.seq_length", "model.seq_length"
 EVAL_CP = "dist.eval_context_parallel_size"
 CP_KEY, TP_KEY = "model.context_parallel_size", "model.tensor_model_parallel_size"
 
-_NAMED_MULTIPLE = re.compile(r"pad_seq_to_mult(\d+)")
+_NAMED_MULTIPLE = lazy(r"pad_seq_to_mult(\d+)")
 #: Dataset classes whose samples in-batch packing concatenates, up to 0.5 and from 0.6 on.
 _PACKS_IN_BATCH = {
     False: (DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VLM, DatasetKind.OTHER),

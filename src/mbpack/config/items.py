@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from copy import copy
 from typing import Any, Final
 
 from msgspec import Struct
 
+from mbpack.facts.patterns import lazy
+
 from .scalars import MISSING, Interpolation
 
-LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+LINE_BREAK: Final = lazy("\r\n|[\n\r\x85\u2028\u2029]")
 """What ends a line in YAML 1.1."""
 
 
@@ -75,6 +75,20 @@ class Item:
         if type(at) is not Span:
             at = self._span = node_span(at)
         return at
+
+    @property
+    def start(self) -> int:
+        """Where the value begins, as a character offset."""
+        at = self._span
+        return int(at.start if type(at) is Span else at.start_mark.index)
+
+    @property
+    def over_lines(self) -> bool:
+        """Whether the value is written over several lines."""
+        at = self._span
+        if type(at) is Span:
+            return bool(at.line != at.end_line)
+        return bool(at.start_mark.line != node_end(at).line)
 
     @property
     def key(self) -> Span | None:
@@ -155,6 +169,6 @@ def without(item: Item, path: tuple[str, ...]) -> Item:
     kept = without(child, path[1:]) if path[1:] else None
     if kept is child:
         return item
-    changed = copy(item)
+    changed = Item(item.value, item._span, item._key, item.quoted, item.anchored, item.flow)
     changed.value = {name: kept if name == path[0] else held for name, held in item.value.items() if kept or name != path[0]}
     return changed

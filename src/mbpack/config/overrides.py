@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from mbpack.facts.patterns import lazy
+
 from .composer import MAX_DEPTH
 from .document import Document
 from .interpolation_grammar import grammar_error, primitive
@@ -30,11 +32,11 @@ MAX_BRACKETS: Final = 200
 _OPERATIONS: Final = {"": "set", "+": "add", "++": "force", "~": "delete"}
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
 _REFERENCE: Final = rf"\$\{{{_NAME}(?:\.{_NAME})*(?::{_NAME})?\}}"
-_USUAL: Final = (
+_USUAL: Final = lazy(
     rf"(?P<sign>\+\+|\+|)(?P<key>{_NAME}(?:\.(?:{_NAME}|0|[1-9][0-9]*))*)="
     rf"(?P<value>|(?:[A-Za-z0-9_./+-]|{_REFERENCE})(?:[A-Za-z0-9_./:+-]|{_REFERENCE})*)"
-)  # compiled with the first argument: that takes longer than to check a file
-_SIGN: Final = re.compile(r"\+\+|\+|~|")
+)
+_SIGN: Final = lazy(r"\+\+|\+|~|")
 
 
 class Override(Struct, frozen=True):
@@ -80,7 +82,7 @@ def _bounded(parsed: Override | OverrideProblem) -> Override | OverrideProblem:
 
 
 def _parse(text: str, index: int) -> Override | OverrideProblem:
-    usual = re.fullmatch(_USUAL, text)
+    usual = _USUAL.fullmatch(text)
     if usual is None:
         return _parse_with_hydra(text, index)
     written = usual["value"]

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from mbpack.facts.field_names import belongs_below, is_telling, names_in
 from mbpack.facts.other_programs import FORMATS, ONLY_BRIDGE
+from mbpack.facts.patterns import lazy
 
 from .document import Document
 from .items import Item, Span
@@ -60,7 +61,7 @@ _SCRIPT: Final = Recognition(
     "other", "a script", "this is a script: name it with the ending .sh and mbpack reads its launch command"
 )
 _PACKED_DATA: Final = ("\udc93NUMPY", "PAR1", "PK\x03\x04")
-_JSON_ROW: Final = re.compile(r"^\{.*\}[ \t]*$", re.MULTILINE)
+_JSON_ROW: Final = lazy(r"^\{.*\}[ \t]*$", re.MULTILINE)
 
 
 def looks_like(document: Document, sections: Collection[str]) -> Recognition:
@@ -161,8 +162,8 @@ def _homes(name: str) -> str:
     return " and ".join(f"`{section}`" for section in sections_with(name))
 
 
-_TOP: Final = re.compile(r"^([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
-_BELOW: Final = re.compile(r"(?:^[ \t]+|[{,][ \t]*)([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+_TOP: Final = lazy(r"^([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+_BELOW: Final = lazy(r"(?:^[ \t]+|[{,][ \t]*)([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
 
 
 def shows_nothing(document: Document, sections: Collection[str]) -> bool:

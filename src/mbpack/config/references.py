@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from mbpack.config.document import Document, walk
 from mbpack.config.scalars import Interpolation
+from mbpack.facts.patterns import lazy
 
-_NODE = re.compile(r"\$\{\s*(\.*)([A-Za-z0-9_\-.\[\]]+)\s*\}")
-_CALL = re.compile(r"\$\{\s*oc\.(?:select|dict\.keys|dict\.values|deprecated)\s*:\s*(\.*)([A-Za-z0-9_\-.\[\]]+)")
-_SPLIT = re.compile(r"[.\[\]]+")
+_NODE = lazy(r"\$\{\s*(\.*)([A-Za-z0-9_\-.\[\]]+)\s*\}")
+_CALL = lazy(r"\$\{\s*oc\.(?:select|dict\.keys|dict\.values|deprecated)\s*:\s*(\.*)([A-Za-z0-9_\-.\[\]]+)")
+_SPLIT = lazy(r"[.\[\]]+")
 
 
 def refers_to(document: Document, path: tuple[str, ...]) -> str:

@@ -8,17 +8,18 @@ PEFT run.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
+
+from mbpack.facts.patterns import lazy
 
 from .items import Problem, walk
 
 if TYPE_CHECKING:
     from .document import Document
 
-_EXPONENT: Final = re.compile(r"\d[eE]|\.[eE]")
+_EXPONENT: Final = lazy(r"\d[eE]|\.[eE]")
 #: What PyYAML takes for a number with an exponent.
-_NUMBER: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)[eE][-+][0-9]+\Z")
+_NUMBER: Final = lazy(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)[eE][-+][0-9]+\Z")
 _TAGGED: Final = "!!float"
 #: The set that upstream saves for an adapter; it is worked out anew when the file is loaded.
 SAVED_SET: Final = "params_to_save"

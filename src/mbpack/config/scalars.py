@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from mbpack.facts.patterns import lazy
+
 MAX_NUMBER_DIGITS: Final = 4300
 """Longest integer in decimal digits. Python (3.11 and later) refuses to read or print longer ones."""
 
@@ -57,7 +59,7 @@ _RESERVED: Final = frozenset(("=", "<<", "!", "&", "*"))
 _BOOLS: Final = {word.lower(): value for word, value in _WORDS.items() if value is not None}
 
 # One pattern for the three float and int resolvers of the loader. They do not overlap, so their order does not matter.
-_NUMBER: Final = re.compile(
+_NUMBER: Final = lazy(
     r"""
     (?P<int>
         [-+]? (?: 0b[01_]+ | 0[0-7_]+ | 0x[0-9a-fA-F_]+ | 0 | [1-9][0-9_]* (?: (?: :[0-5]?[0-9] )+ )? )
@@ -74,7 +76,7 @@ _NUMBER: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_PLAIN_INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\Z")
+_PLAIN_INT: Final = lazy(r"[-+]?(?:0|[1-9][0-9]{0,17})\Z")
 
 
 def resolve(text: str) -> Any:

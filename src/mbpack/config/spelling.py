@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mbpack.config.scalars import Interpolation, ScalarError, resolve
+from mbpack.facts.patterns import lazy
 
 #: Words that need no quotes whatever stands around them, also inside brackets.
-_PLAIN = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+@-]*(?:[ :][A-Za-z0-9_./+@-]+)*\Z")
-_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
-_HYDRA_PLAIN = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./:+-]*\Z")
+_PLAIN = lazy(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+@-]*(?:[ :][A-Za-z0-9_./+@-]+)*\Z")
+_KEY = lazy(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+_HYDRA_PLAIN = lazy(r"[A-Za-z0-9_./+-][A-Za-z0-9_./:+-]*\Z")
 
 
 class Raw(str):

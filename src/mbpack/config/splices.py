@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from mbpack.config.document import Document, Item
 from mbpack.config.scalars import MISSING
 from mbpack.config.spelling import block, key_word, word
+from mbpack.facts.patterns import lazy
 
-_COLON = re.compile(r"[ \t]*:")
-_ALIAS = re.compile(r"[ \t]*:\s*(\*[^\s,\[\]{}]+)")
-_COMMENT = re.compile(r"[ \t]+#[^\r\n]*")
+_COLON = lazy(r"[ \t]*:")
+_ALIAS = lazy(r"[ \t]*:\s*(\*[^\s,\[\]{}]+)")
+_COMMENT = lazy(r"[ \t]+#[^\r\n]*")
 
 #: Sections that people write next to each other: where a new section goes, best place first.
 _NEIGHBOURS: Mapping[str, tuple[str, ...]] = {

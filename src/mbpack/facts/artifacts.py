@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from mbpack.facts.patterns import lazy
 from mbpack.facts.releases import R03, R06, R07, Release
 
 #: Columns every parquet pack must have.
@@ -40,8 +41,8 @@ PACKING_BYTES_PER_TOKEN, LARGE_HOST_MEMORY = 36, 200 * 10**9
 #: Environment variables that move the cache in which Bridge keeps data it downloads (below the home directory).
 CACHE_VARIABLES = ("NEMO_DATASETS_CACHE", "NEMO_HOME")
 
-_MULTIPLE = re.compile(r"pad_seq_to_mult(\d{1,9}|None)(?:_sft_([0-9a-f]{12}))?(?![0-9a-f])")
-_STEM = re.compile(r"(training|validation)_(\d{1,9})(?:\.idx)?\.(?:parquet|pq|npy)$", re.IGNORECASE)
+_MULTIPLE = lazy(r"pad_seq_to_mult(\d{1,9}|None)(?:_sft_([0-9a-f]{12}))?(?![0-9a-f])")
+_STEM = lazy(r"(training|validation)_(\d{1,9})(?:\.idx)?\.(?:parquet|pq|npy)$", re.IGNORECASE)
 
 
 class Location(NamedTuple):

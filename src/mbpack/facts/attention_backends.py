@@ -7,7 +7,8 @@ give these answers, as ranges of numbers. An input's number counts through the a
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from mbpack.facts.releases import NIGHTLY, R03, R04, R05, R06, R07, Release
@@ -46,7 +47,8 @@ class Place(NamedTuple):
     cudnn: int
 
 
-def available(release: Release, asked: Input) -> dict[Place, int]:
+@lru_cache(maxsize=4096)
+def available(release: Release, asked: Input) -> Mapping[Place, int]:
     """The backends that are left on each GPU generation and cuDNN, as a sum of FLASH, FUSED and UNFUSED."""
     table = _table()
     digits = table.answers[table.number(asked)]

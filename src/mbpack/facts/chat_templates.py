@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from mbpack.facts.patterns import lazy
+
 #: The mark upstream looks for. Source: 0.3 to 0.6 ``data/datasets/utils.py``, ``GENERATION_REGEX``.
-GENERATION: Final = re.compile(r"\{%-?\s+generation\s+-?%\}")
+GENERATION: Final = lazy(r"\{%-?\s+generation\s+-?%\}")
 
 #: Publishers and names of models by their beginning. The templates without are those of the model cards as published.
 _WITHOUT: Final = (

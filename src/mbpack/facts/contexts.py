@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mbpack.facts.patterns import lazy
+
 #: Beginning of a hub name -> tokens, the longer beginning first where one contains another.
 _TOKENS: Final = (
     ("meta-llama/Meta-Llama-3-", 8192),
@@ -49,7 +51,7 @@ _RECIPES: Final = (
     (r"olmoe_", 4096),
 )
 #: Long-context recipes that upstream builds on a model of another context: their authors changed the positions.
-_EXTENDED: Final = re.compile(r"llama3_\w+_(16k|64k|128k)_|low_precision")
+_EXTENDED: Final = lazy(r"llama3_\w+_(16k|64k|128k)_|low_precision")
 
 
 def context_of(hub_name: str | None, recipe: str | None) -> int | None:

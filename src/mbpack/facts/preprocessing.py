@@ -6,9 +6,10 @@ upstream itself takes for equal); ``data/sft_processing.py``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+
+from mbpack.facts.patterns import lazy
 
 #: Keys of ``dataset_kwargs`` whose meaning moved to ``dataset.preprocessing`` in 0.6.
 SEMANTIC_KWARGS: Final = frozenset(
@@ -29,7 +30,7 @@ _DEFAULTS: Final = {
     "answer_only_loss": True,
 }
 #: A template of which upstream says that a prompt, a blank and a completion are the same.
-_PLAIN_TEMPLATE = re.compile(r"\{(\w+)\} \{(\w+)\}")
+_PLAIN_TEMPLATE = lazy(r"\{(\w+)\} \{(\w+)\}")
 
 
 class Preprocessing(NamedTuple):

@@ -25,11 +25,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mbpack.facts.keys import RENAMES, path_in
+from mbpack.facts.patterns import lazy
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import NO_DEFAULT, Opaque, decoded, read_data, schema
 
 #: Names of recipes for performance runs (`megatron.bridge.perf_recipes`), of which only those for fine-tuning are held.
-PERFORMANCE = re.compile(r"_pretrain_\d+gpu_[a-z]+\d+_")
+PERFORMANCE = lazy(r"_pretrain_\d+gpu_[a-z]+\d+_")
 
 
 #: What stands for a value that reading could not tell.

@@ -10,6 +10,8 @@ import re
 
 from msgspec import Struct
 
+from mbpack.facts.patterns import lazy
+
 
 class Release(Struct, frozen=True, eq=False):
     """One release line. Ordered by time: ``R03 < R06 < NIGHTLY``; each exists once, so identity is equality."""
@@ -46,7 +48,7 @@ RELEASES: tuple[Release, ...] = (R03, R04, R05, R06, R07, NIGHTLY)
 DEFAULT = R06
 
 _BY_NAME = {release.name: release for release in RELEASES}
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+.]?(?:rc|a|b|dev|post).*)?$")
+_VERSION = lazy(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+.]?(?:rc|a|b|dev|post).*)?$")
 
 
 class UnknownReleaseError(ValueError):

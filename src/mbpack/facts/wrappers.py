@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from mbpack.facts.patterns import lazy
 
 #: Top-level keys that wrapper programs and launch systems put beside Bridge's sections.
 WRAPPER_SECTIONS = frozenset(
     "run recipe defaults data_prep modules policy launcher slurm executor experiment hydra trainer_args job cluster artifacts "
     "env environment container wandb name description tags".split()
 )
-_WRAPPER_DATASET_KEY = re.compile(r"dataset\.(?:\w+_packed_sft_dir|dataset_name|split)$")
+_WRAPPER_DATASET_KEY = lazy(r"dataset\.(?:\w+_packed_sft_dir|dataset_name|split)$")
 
 
 def is_wrapper_key(path: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from mbpack.config.run import Run
@@ -30,6 +29,8 @@ def _template(folder: str) -> str | None:
     config = _read(os.path.join(folder, _CONFIG))
     if config is None:
         return None
+    import json  # most runs have no tokenizer on disk
+
     try:
         found = json.loads(config).get("chat_template")
     except (ValueError, AttributeError, RecursionError):

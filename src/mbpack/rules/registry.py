@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib import import_module
-from pathlib import Path
 
 from mbpack.config.settings import Settings
 from mbpack.config.watch import Watch
@@ -14,7 +14,7 @@ from mbpack.rules import internal
 from mbpack.rules.base import Rule
 from mbpack.rules.watched import WATCHED
 
-_HERE = Path(__file__).parent
+_HERE = os.path.dirname(__file__)
 
 
 @cache
@@ -24,9 +24,10 @@ def module_names() -> tuple[str, ...]:
 
 
 def _find() -> Iterator[str]:
-    for folder in _HERE.iterdir():
-        if (folder / "__init__.py").exists():
-            yield from (f"{folder.name}.{path.stem}" for path in folder.glob("*.py") if path.stem != "__init__")
+    for folder in os.scandir(_HERE):
+        names = os.listdir(folder) if folder.is_dir() else []
+        if "__init__.py" in names:
+            yield from (f"{folder.name}.{name[:-3]}" for name in names if name.endswith(".py") and name != "__init__.py")
 
 
 @cache
