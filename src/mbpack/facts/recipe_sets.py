@@ -7,12 +7,15 @@ recipes differ it raises :class:`Fork` with the parts that agree, and whoever as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from mbpack.facts import recipes
 from mbpack.facts.recipes import Recipe
+from mbpack.facts.schema import Opaque, read_data
 
 #: What a recipe answers about itself, beside its values.
 _ATTRIBUTES = (
@@ -20,6 +23,7 @@ _ATTRIBUTES = (
     *("family", "gpu"),
 )
 _NOTHING: Any = object()
+_OPAQUE = 1
 
 
 class Fork(Exception):
@@ -53,16 +57,12 @@ class _Column:
 class RecipeTable:
     """All recipes of a release by question: every path, and what the recipes say about themselves."""
 
-    def __init__(self, release: str, find: Callable[[str, str], Recipe | None] = recipes.find) -> None:
-        found = ((name, find(release, name)) for name in recipes.names(release))
-        kept = [(name, recipe) for name, recipe in found if recipe is not None and recipe.unavailable is None]
-        self.names: tuple[str, ...] = tuple(name for name, _ in kept)
-        self.all = (1 << len(kept)) - 1
-        self._recipes = tuple(recipe for _, recipe in kept)
-        self._attributes: dict[str, _Column] = {}
-        self.values = self._by_path(lambda recipe: recipe.values.items())
-        self.likely = self._by_path(lambda recipe: ((path, True) for path in recipe.likely))
-        self.guessed = self._by_path(lambda recipe: ((path, True) for path in recipe.guessed))
+    def __init__(self, release: str, columns: Mapping[str, Any]) -> None:
+        self.release = release
+        self.names: tuple[str, ...] = tuple(columns["names"])
+        self.all = (1 << len(self.names)) - 1
+        self.values, self.likely, self.guessed = (self._columns(columns[kind]) for kind in ("values", "likely", "guessed"))
+        self._attributes = self._columns(columns["attributes"])
 
     def bit(self, name: str) -> int:
         """The mask of one recipe, 0 where it is not among them."""
@@ -70,7 +70,9 @@ class RecipeTable:
 
     def recipe(self, index: int) -> Recipe:
         """The recipe of one bit."""
-        return self._recipes[index]
+        found = recipes.find(self.release, self.names[index])
+        assert found is not None
+        return found
 
     def with_value(self, path: str) -> int:
         """The mask of the recipes that give something other than null at a path."""
@@ -78,38 +80,80 @@ class RecipeTable:
         return sum(mask for answer, mask in column.answers if answer is not None and answer is not _NOTHING) if column else 0
 
     def attribute(self, name: str) -> _Column:
-        """What the recipes answer about themselves; made when first asked."""
-        column = self._attributes.get(name)
-        if column is None:
-            column = self._attributes[name] = self._column({i: getattr(recipe, name) for i, recipe in enumerate(self._recipes)})
-        return column
+        """What the recipes answer about themselves."""
+        return self._attributes[name]
 
-    def _by_path(self, pairs: Callable[[Recipe], Any]) -> dict[str, _Column]:
-        held: dict[str, dict[int, Any]] = {}
-        for index, recipe in enumerate(self._recipes):
-            for path, value in pairs(recipe):
-                held.setdefault(path, {})[index] = value
-        return {path: self._column(answers) for path, answers in held.items()}
+    def _columns(self, held: Mapping[str, list[tuple[Any, bytes]]]) -> dict[str, _Column]:
+        found: dict[str, _Column] = {}
+        for name, answers in held.items():
+            column = found[name] = _Column()
+            rest = self.all
+            for answer, stored in answers:
+                mask = int.from_bytes(stored, "little")
+                column.answers.append((answer, mask))
+                rest ^= mask
+            if rest:
+                column.answers.append((_NOTHING, rest))
+        return found
 
-    def _column(self, answers: Mapping[int, Any]) -> _Column:
-        masks: dict[Any, int] = {}
-        values: dict[Any, Any] = {}
-        for index, value in answers.items():
-            key = (value.__class__, value if isinstance(value, (str, int, float, type(None))) else repr(value))
-            masks[key] = masks.get(key, 0) | 1 << index
-            values.setdefault(key, value)
-        column = _Column()
-        column.answers = [(values[key], mask) for key, mask in masks.items()]
-        rest = self.all & ~sum(masks.values())
-        if rest:
-            column.answers.append((_NOTHING, rest))
-        return column
+
+def columns_of(release: str) -> dict[str, Any]:
+    """What the recipes of a release answer, by question, as `data/profiles-<release>.bin` holds it (`tools/profiles.py`).
+
+    ``values``, ``likely``, ``guessed`` by path and ``attributes`` by name, each a list of answer and mask (bytes, the first recipe of
+    ``names`` in the lowest bit).
+    """
+    found = ((name, recipes.find(release, name)) for name in recipes.names(release))
+    pairs = [(name, recipe) for name, recipe in found if recipe is not None and recipe.unavailable is None]
+    names, kept = [name for name, _ in pairs], [recipe for _, recipe in pairs]
+    held: dict[str, dict[str, dict[int, Any]]] = {"values": {}, "likely": {}, "guessed": {}, "attributes": {}}
+    for index, recipe in enumerate(kept):
+        for path, value in recipe.values.items():
+            held["values"].setdefault(path, {})[index] = value
+        for path in recipe.likely:
+            held["likely"].setdefault(path, {})[index] = True
+        for path in recipe.guessed:
+            held["guessed"].setdefault(path, {})[index] = True
+        for name in _ATTRIBUTES:
+            held["attributes"].setdefault(name, {})[index] = getattr(recipe, name)
+    size = -(-len(kept) // 8)
+    return {"names": names} | {
+        kind: {path: _grouped(answers, size) for path, answers in sorted(paths.items())} for kind, paths in held.items()
+    }
+
+
+def _grouped(answers: Mapping[int, Any], size: int) -> list[tuple[Any, bytes]]:
+    masks: dict[Any, int] = {}
+    values: dict[Any, Any] = {}
+    for index, value in answers.items():
+        key = (value.__class__, value if isinstance(value, (str, int, float, type(None))) else repr(value))
+        masks[key] = masks.get(key, 0) | 1 << index
+        values.setdefault(key, value)
+    return [(values[key], mask.to_bytes(size, "little")) for key, mask in masks.items()]
+
+
+def packed(columns: Mapping[str, Any]) -> bytes:
+    """Columns as the bytes of a data file; values that plain data cannot express keep their kind."""
+    return msgspec.msgpack.encode(_plain(columns))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Opaque):
+        return msgspec.msgpack.Ext(_OPAQUE, value.text.encode())
+    if isinstance(value, Mapping):
+        return {key: _plain(child) for key, child in value.items()}
+    return [_plain(child) for child in value] if isinstance(value, (list, tuple)) else value
+
+
+def _opaque(code: int, data: memoryview) -> Opaque:
+    assert code == _OPAQUE
+    return Opaque(bytes(data).decode())
 
 
 @cache
 def table(release: str) -> RecipeTable:
     """The recipes of a release ("0.3" ... "nightly")."""
-    return RecipeTable(release)
+    return RecipeTable(release, msgspec.msgpack.decode(read_data(f"profiles-{release}.bin"), ext_hook=_opaque))
 
 
 class _Paths(Mapping[str, Any]):
