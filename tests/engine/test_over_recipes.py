@@ -107,7 +107,7 @@ def test_what_holds_for_some_is_a_warning_that_names_them() -> None:
     assert held is not None
     assert result.candidates is not None
     assert (result.verdict, finding.outcome.severity) == ("unknown", "warning")
-    assert 0 < held.recipes < held.of == len(result.candidates.names)
+    assert 0 < held.number < held.of == len(result.candidates.names)
     for name in held.such_as:
         assert "cp/per-token-loss" in found(TEXTS[0], name)
     for name in held.not_with:
@@ -163,7 +163,7 @@ def test_numbers_that_differ_are_shown_as_a_range() -> None:
 def test_the_json_says_for_how_many_recipes_a_finding_holds() -> None:
     data = file_data(examine([parse(TEXTS[0])], Given("0.6", gpus=16)))
     (finding,) = (finding for finding in data["findings"] if finding["slug"] == "cp/per-token-loss")
-    assert finding["holds_for"]["of"] == data["candidates"]["recipes"] > finding["holds_for"]["recipes"] > 0
+    assert finding["holds_for"]["of"] == data["candidates"]["recipes"] > finding["holds_for"]["number"] > 0
     assert sum(data["candidates"][name] for name in ("rejected", "accepted", "unknown")) == data["candidates"]["recipes"]
 
 

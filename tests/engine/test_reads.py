@@ -24,7 +24,7 @@ def test_the_record_has_what_rules_read() -> None:
 def touched(text: str, slug: str) -> bool:
     document = parse(text)
     context = resolve_context(Given("0.6"), Given(), (document,))
-    return Touched(build_run(context, (document,))).by(BY_NAME[slug])
+    return Touched.of_run(build_run(context, (document,))).by(BY_NAME[slug])
 
 
 def test_a_rule_is_asked_where_one_of_its_keys_is_written() -> None:

@@ -112,6 +112,14 @@ def by_name(kind: type) -> Any:
 
 
 EDIT = {"op": {"set", "delete", "rename"}, "key": TEXT, "value": anything, "to": MAYBE_TEXT}
+HOLDS_FOR = {
+    "input": {"recipe", "launcher", "gpus", "gpu", "bridge"},
+    "number": NUMBER,
+    "of": NUMBER,
+    "such_as": [TEXT],
+    "not_with": [TEXT],
+    "also": TEXT,
+}
 FINDING = {
     "code": TEXT,
     "slug": TEXT,
@@ -127,7 +135,7 @@ FINDING = {
     "related": [{"key": TEXT, "line": MAYBE_NUMBER, "column": MAYBE_NUMBER, "value": anything}],
     "fix": maybe({"safety": {"safe", "unsafe"}, "title": TEXT, "edits": [EDIT]}),
     "fires_first": bool,
-    "holds_for": maybe({"recipes": NUMBER, "of": NUMBER, "such_as": [TEXT], "not_with": [TEXT]}),
+    "holds_for": maybe(HOLDS_FOR),
 }
 CONTEXT = {
     "bridge": TEXT,
@@ -156,6 +164,7 @@ CONTRACT = {
                 }
             ),
             "findings": [FINDING],
+            "by_release": [{"code": TEXT, "slug": TEXT, "consequence": TEXT, "message": TEXT, "holds_for": HOLDS_FOR}],
             "not_checked": [{"code": TEXT, "needs": [TEXT]}],
             "derived": by_name(int),
             "upstream_tests": [TEXT],

@@ -71,12 +71,12 @@ def test_the_report_says_everything() -> None:
     assert "mbpack explain BAT101 says more." in " ".join(report.split())
 
 
-def test_what_the_launcher_repairs_is_said_where_none_is_known() -> None:
-    hint = "--launcher would settle 1 more (run_recipe.py repairs what ALN101 finds itself)"
+def test_what_one_launcher_repairs_depends_on_it_where_none_is_known() -> None:
     unknown = BROKEN.replace(" launcher=script", "")
-    assert hint in " ".join(text_of(unknown).split())
-    assert "would settle" not in text_of(BROKEN)
-    assert "would settle" not in text_of(unknown.replace("bridge=0.6", "bridge=0.5"))
+    assert "when with launcher script; not with run_recipe" in " ".join(text_of(unknown).split())
+    assert "Next --launcher NAME settles" in " ".join(text_of(unknown).split())
+    assert "launcher NAME" not in text_of(BROKEN)
+    assert "not with run_recipe" not in text_of(unknown.replace("bridge=0.6", "bridge=0.5"))
 
 
 def test_quiet_when_right() -> None:

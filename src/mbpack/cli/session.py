@@ -153,6 +153,7 @@ def requests(unit: Unit, options: Options) -> Iterator[Request]:
         overrides=overrides,
         environ=options.environ,
         look=_look(options),
+        all_releases=not options.one_of_many,
     )
     if len(unit.paths) == 1 and is_script(unit.paths[0]):
         yield from _launches(unit.paths[0], request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 from mbpack.config.run import Run
 from mbpack.engine.split import Part, whole
 from mbpack.facts.keys import EP, ETP
+from mbpack.facts.patterns import lazy
 from mbpack.facts.recipe_sets import RecipeTable, bits, table
 from mbpack.facts.recipes import find
 
@@ -19,9 +21,14 @@ _EXPERTS = (EP.partition(".")[2], ETP.partition(".")[2], "num_moe_experts")
 #: Keys that hold the path of a model.
 _PATHS = ("checkpoint.pretrained_checkpoint", "tokenizer.tokenizer_model", "dataset.hf_processor_path", "checkpoint.load")
 #: What the names of models end in, whatever the model.
-_DRESSING = re.compile(r"(?:-(?:base|instruct|chat|it|hf|bf16|fp8|nvfp4|\d{4}))+$", re.IGNORECASE)
+_DRESSING = lazy(r"(?:-(?:base|instruct|chat|it|hf|bf16|fp8|nvfp4|\d{4}))+$", re.IGNORECASE)
 #: A field that only some models have tells more than one of a dataset, which a file may replace.
 _WEIGHTS = {"dataset": 1, "model": 8}
+_PART = lazy(r"[a-z0-9]+")
+#: Parts of file names that say nothing about a recipe.
+_COMMON = frozenset(
+    {"config", "configs", "conf", "yaml", "yml", "override", "overrides", "recipe", "recipes", "train", "packing"}
+)
 _DATASET, _MODEL, _ADAPTER = "dataset", "model", "peft"
 
 
@@ -30,9 +37,18 @@ def candidates(run: Run) -> Part:
 
     Recipes that make a written key impossible (a field their dataset or model does not have, an adapter where there is none,
     experts on a dense model) leave the set while others remain. Where a script chooses among some names, they are the set.
-    What paths of checkpoints and tokenizers say of the model comes last.
+    What paths of checkpoints and tokenizers say of the model comes last. The file's name takes none out: those that it speaks of
+    are named first.
     """
     held = table(run.release.name)
+    part = whole(run, held, _fitting(run, held))
+    path = run.settings.layers[0].document.path if run.settings.layers else None
+    if path not in (None, "-"):
+        part.near = sum(held.bit(name) for name in by_file_name(path, part.names))
+    return part
+
+
+def _fitting(run: Run, held: RecipeTable) -> int:
     mask = 0
     for name in run.context.recipes:
         recipe = find(run.release.name, name)
@@ -41,9 +57,20 @@ def candidates(run: Run) -> Part:
     tests = [(fits, weight) for fits, weight in _tests(run, held) if fits]
     for fits, _ in tests:
         if not mask & fits:
-            return whole(run, held, _most_fitting(tests, held))
+            return _most_fitting(tests, held)
         mask &= fits
-    return whole(run, held, mask)
+    return mask
+
+
+def by_file_name(path: str | None, names: Sequence[str]) -> list[str]:
+    """The recipes whose names share most with the file's and its directory's, at least two parts; the shortest first."""
+    if path is None:
+        return []
+    folder, name = os.path.split(path)
+    parts = set(_PART.findall(f"{os.path.basename(folder)} {os.path.splitext(name)[0]}".lower())) - _COMMON
+    shared = {name: len(parts & set(_PART.findall(name))) for name in names}
+    most = max(shared.values(), default=0)
+    return sorted((name for name, count in shared.items() if count == most >= 2), key=lambda name: (len(name), name))
 
 
 def _most_fitting(tests: Sequence[tuple[int, int]], held: RecipeTable) -> int:

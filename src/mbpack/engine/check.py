@@ -31,6 +31,7 @@ _CONSEQUENCES = {"rejected": 0, "silent": 1, "crash": 2, "ignored": 3, "waste": 
 #: More than a file has characters.
 _AFTER_FILES = 1 << 40
 _SEVERITIES = {"error": 0, "warning": 1, "info": 2}
+_ASKED = "rules to ask"
 
 
 class Selection(Struct, frozen=True):
@@ -79,6 +80,10 @@ def check(run: Run, result: Result, selection: Selection | None = None, problems
     over = _over_recipes(run) if run.stands_on_a_recipe and not run.settings.base_known else None
     if over is None:
         found, not_checked = _run_rules(run, result)
+        if run.context.launcher is None or run.context.gpus is None or run.context.gpu is None:
+            from mbpack.engine.over_context import spread
+
+            found, not_checked = spread(run, found, not_checked, asked(run))
     else:
         found, not_checked = over.findings, over.not_checked
         result.checked, result.failed_rules = over.checked, over.failed_rules
@@ -89,6 +94,7 @@ def check(run: Run, result: Result, selection: Selection | None = None, problems
     refusals = [finding for finding in result.findings if _refuses(finding)]
     hidden = sum(_refuses(finding) for finding in findings) - len(refusals)
     result.first = first_of(run, refusals, _fires(run))
+    hidden += sum(finding.outcome.consequence == "rejected" and finding.holds_for is not None for finding in findings)
     result.verdict = "unknown" if hidden and not refusals else _verdict(refusals, not_checked)
     if over is not None:
         result.verdict, result.candidates = _verdict_over(over, result.first, bool(hidden))
@@ -107,7 +113,13 @@ def _refuses(finding: Finding) -> bool:
 
 def asked(run: Run) -> list[Rule]:
     """The rules that concern a run; what a program sets on the objects is neither loaded nor merged."""
-    return [rule for rule in rules_for(run.settings) if rule.programs or not run.settings.python]
+    found: list[Rule] | None = run.settings.memo.get(_ASKED)
+    if found is None:
+        found = list(rules_for(run.settings))
+        if run.settings.python:
+            found = [rule for rule in found if rule.programs]
+        run.settings.memo[_ASKED] = found
+    return found
 
 
 def _over_recipes(run: Run) -> Overall:

@@ -35,6 +35,7 @@ class Request(Struct, frozen=True):
     ``look`` gathers evidence from the disk for a run. ``environ`` is the environment of the run, None where unknown.
     ``shown`` is what a program shows of its context, ``variants`` what its configuration is in each of its worlds,
     ``variable`` what it calls it. ``doubted``: environment variables whose defaults count for nothing. ``problems``: what the script or files could not give.
+    ``all_releases``: where nobody names the release, those that fit are compared.
     """
 
     documents: Sequence[Document] = ()
@@ -53,6 +54,7 @@ class Request(Struct, frozen=True):
     variable: str = "cfg"
     doubted: Collection[str] = ()
     problems: Sequence[ContextProblem] = ()
+    all_releases: bool = False
 
 
 def examine(documents: Sequence[Document], flags: Given | None = None, path: str | None = None) -> Result:
@@ -75,6 +77,13 @@ def judge(request: Request) -> Result:
         from mbpack.engine.defaults import doubt
 
         doubt(request, result, _judged)
+    told = result.context.sources.get("bridge") if result.context is not None else None
+    if request.all_releases and told in ("default", "file") and result.candidates is None:
+        from mbpack.engine.over_releases import other_releases
+
+        result.by_release = other_releases(
+            result, lambda name: _judged(replace(request, flags=replace(request.flags, bridge=name)))
+        )
     return result
 
 

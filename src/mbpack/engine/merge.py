@@ -13,7 +13,7 @@ from mbpack.engine.split import Part
 from mbpack.facts.recipe_sets import bits
 from mbpack.rules.base import SEVERITIES, Finding, Fix, HoldsFor, Outcome
 
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 _NAMED = 2
 
 
@@ -28,18 +28,19 @@ def by_place(said: Sequence[Said]) -> list[list[Said]]:
     """What a rule says, together where it is about one place."""
     places: dict[Any, list[Said]] = {}
     for entry in said:
-        places.setdefault(_place(entry.finding), []).append(entry)
+        places.setdefault(place_of(entry.finding), []).append(entry)
     return list(places.values())
 
 
-def _place(finding: Finding) -> Any:
+def place_of(finding: Finding) -> Any:
+    """What tells one place of a finding from another."""
     item = finding.setting.item
     return finding.setting.key, None if item is None else (item.span.start, finding.on_key)
 
 
 def merged(part: Part, entries: Sequence[Said]) -> Finding:
     """One finding for what is said about one place; on some recipes only, it is a warning at most and no fix of it is safe."""
-    most = max(entries, key=lambda entry: entry.mask.bit_count())
+    most = max(entries, key=lambda entry: (entry.mask & part.near != 0, entry.mask.bit_count()))
     texts, finding = [entry.finding for entry in entries], most.finding
     finding = replace(
         finding,
@@ -52,7 +53,7 @@ def merged(part: Part, entries: Sequence[Said]) -> Finding:
         return replace(finding, outcome=_shared_outcome(entries))
     held = HoldsFor(mask.bit_count(), part.mask.bit_count(), some(part, most.mask), some(part, part.mask & ~mask))
     fix = finding.fix._replace(safe=False) if finding.fix is not None else None  # with another recipe nothing is wrong
-    return replace(finding, outcome=_at_most_a_warning(finding.outcome), fix=fix, holds_for=held)
+    return replace(finding, outcome=at_most_a_warning(finding.outcome), fix=fix, holds_for=held)
 
 
 def covered(entries: Sequence[Said]) -> int:
@@ -64,12 +65,13 @@ def covered(entries: Sequence[Said]) -> int:
 
 
 def some(part: Part, mask: int) -> tuple[str, ...]:
-    """Some of the recipes of a mask, the shortest names first: those that people know."""
-    names = [part.table.names[bit.bit_length() - 1] for bit in bits(mask)]
-    return tuple(sorted(names, key=lambda name: (len(name), name))[:_NAMED])
+    """Some of the recipes of a mask: those that the file's name speaks of, then the shortest names, which people know."""
+    named = [(bit & part.near == 0, part.table.names[bit.bit_length() - 1]) for bit in bits(mask)]
+    return tuple(name for _, name in sorted(named, key=lambda pair: (pair[0], len(pair[1]), pair[1]))[:_NAMED])
 
 
-def _at_most_a_warning(outcome: Outcome) -> Outcome:
+def at_most_a_warning(outcome: Outcome) -> Outcome:
+    """The outcome of something that need not be so."""
     return outcome.as_warning() if outcome.severity == "error" else outcome
 
 

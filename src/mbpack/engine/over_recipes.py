@@ -17,10 +17,11 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Setting, Settings, Unknown, WrongKind
 from mbpack.engine.candidates import candidates
 from mbpack.engine.merge import Said, by_place, covered, merged, some
+from mbpack.engine.over_context import launcher, over_values
 from mbpack.engine.reads import Touched
 from mbpack.engine.result import NotChecked
 from mbpack.engine.split import Part, answers, whole
-from mbpack.facts.recipe_sets import Fork, bits, table
+from mbpack.facts.recipe_sets import Fork, table
 from mbpack.rules.base import Finding, HoldsFor, Rule
 from mbpack.rules.internal import INTERNAL
 
@@ -46,7 +47,7 @@ class Overall(Struct):
     @property
     def names(self) -> list[str]:
         """The candidates."""
-        return [self.part.table.names[bit.bit_length() - 1] for bit in bits(self.part.mask)]
+        return self.part.names
 
 
 class _Stop(Struct, frozen=True):
@@ -66,20 +67,65 @@ class _Answer(Struct):
 
 def judge_over_recipes(run: Run, rules: Sequence[Rule], decides: Callable[[NotChecked], bool]) -> Overall:
     """Ask every rule about a run on all recipes that fit it; ``decides`` says whether an unjudged rule leaves a verdict open."""
-    touched = Touched(run)
-    wanted = [rule for rule in rules if not rule.reads_findings and touched.by(rule)]
     part = candidates(run)
-    overall = Overall(part, checked=len(rules) - len(wanted))
-    for answer in _survey(part, wanted, overall.failed_rules):
-        _note_unknown(overall, answer, decides)
-        said = _of_the_file(part, answer)
-        overall.rejected |= covered([entry for entry in said if entry.finding.outcome.consequence == "rejected"])
-        for entries in by_place(said):
-            _keep(overall, merged(part, entries))
+    overall = Overall(part)
+    wanted = _wanted(run, rules)
+    overall.checked = len(rules) - len(wanted)
+    _ask_all(overall, run, wanted, decides)
     rest = part.table.all & ~part.mask
     if overall.rejected == part.mask and rest:
         _ask_the_others(overall, whole(run, part.table, rest), wanted)
     return overall
+
+
+def findings_over(run: Run, rules: Sequence[Rule], names: Sequence[str]) -> list[Finding] | None:
+    """What some rules say about a run over its recipes; None where those are not the ones with the names given."""
+    overall = Overall(candidates(run))
+    if overall.names != list(names):
+        return None
+    _ask_all(overall, run, _wanted(run, rules), lambda _: False)
+    return None if overall.failed_rules else overall.findings
+
+
+def _wanted(run: Run, rules: Sequence[Rule]) -> list[Rule]:
+    touched = Touched.of_run(run)
+    return [rule for rule in rules if not rule.reads_findings and touched.by(rule)]
+
+
+def _ask_all(overall: Overall, run: Run, rules: Sequence[Rule], decides: Callable[[NotChecked], bool]) -> None:
+    """Ask rules over the candidates; those that ask for a launcher nobody named under each."""
+    unknown = launcher(run)
+    depend = [rule for rule in rules if unknown is not None and unknown.is_asked_by(rule)]
+    for answer in _survey(overall.part, [rule for rule in rules if rule not in depend], overall.failed_rules):
+        for finding in _noted(overall, overall.part, answer, decides):
+            _keep(overall, finding)
+    if unknown is None or not depend:
+        return
+    said: dict[Rule, list[list[Finding]]] = {rule: [] for rule in depend}
+    rejected: list[int] = []
+    before, checked = overall.rejected, overall.checked
+    for value in unknown.values:
+        part = whole(unknown.run(run, value), overall.part.table, overall.part.mask)
+        part.near = overall.part.near
+        overall.rejected = before
+        for answer in _survey(part, depend, overall.failed_rules):
+            said[answer.rule].append(_noted(overall, part, answer, decides))
+        rejected.append(overall.rejected)
+    overall.rejected = rejected[0] & rejected[1]
+    overall.unjudged |= (rejected[0] | rejected[1]) & ~overall.rejected
+    for findings in said.values():
+        for finding in over_values(unknown, findings):
+            _keep(overall, finding)
+    left = {entry.rule for entry in overall.not_checked}
+    overall.checked = checked + sum(rule not in left for rule in depend)
+
+
+def _noted(overall: Overall, part: Part, answer: _Answer, decides: Callable[[NotChecked], bool]) -> list[Finding]:
+    """What a rule says about the file, with what it leaves open and refuses noted."""
+    _note_unknown(overall, answer, decides)
+    said = _of_the_file(part, answer)
+    overall.rejected |= covered([entry for entry in said if entry.finding.outcome.consequence == "rejected"])
+    return [merged(part, entries) for entries in by_place(said)]
 
 
 def _survey(part: Part, rules: Iterable[Rule], failed: list[str]) -> Iterator[_Answer]:
@@ -132,7 +178,8 @@ def _note_unknown(overall: Overall, answer: _Answer, decides: Callable[[NotCheck
         if decides(entry):
             overall.unjudged |= mask
     if entries and sum(mask.bit_count() for mask, _ in entries) >= MOSTLY * overall.part.mask.bit_count():
-        overall.not_checked.append(max(entries, key=lambda pair: pair[0].bit_count())[1])
+        if not any(entry.rule is answer.rule for entry in overall.not_checked):
+            overall.not_checked.append(max(entries, key=lambda pair: pair[0].bit_count())[1])
     else:
         overall.checked += 1
 
@@ -142,7 +189,9 @@ def _keep(overall: Overall, finding: Finding) -> None:
     if held is None:
         overall.findings.append(finding)
     elif finding.outcome.severity != "info":  # a note that some recipes bring is no note about the file
-        (overall.few if held.recipes < FEW * held.of else overall.findings).append(finding)
+        seldom = held.input == "recipe" and held.number < FEW * held.of
+        near = seldom and any(overall.part.table.bit(name) & overall.part.near for name in held.such_as)
+        (overall.few if seldom and not near else overall.findings).append(finding)
 
 
 def _ask_the_others(overall: Overall, others: Part, rules: Iterable[Rule]) -> None:

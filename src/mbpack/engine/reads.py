@@ -1,15 +1,24 @@
-"""Which keys each rule reads when a recipe stands alone: what a file does not write cannot change what such a rule says.
+"""Which keys each rule reads, and so which rules cannot say anything new where other keys are written.
 
-A rule reads the same keys, one after the other, until it comes to one that the file writes. So one that reads none of the
+A rule reads the same keys, one after the other, until it comes to one that a file writes. So one that reads none of the
 file's keys on any recipe alone says about the file what it says about the recipe alone, and that is no word about the file.
-``rules/reads.tsv`` holds them, a rule a line; ``tools/rule_reads.py`` makes it.
+``rules/reads.tsv`` holds a rule a line: its slug, what it reads on recipes alone, and what beyond that on files as well;
+``tools/rule_reads.py`` makes it.
+
+Keys are canonical; ``model._target_`` stands for the class of an object. What is no key has a sign before it:
+
+    @layers     whatever is written              @overrides  the KEY=VALUE arguments
+    @evidence   what was found on disk           @stopped    what stopped other rules
+    @classes    the class of any object          @found      what other rules found
+    @launcher, @gpus, @gpu, @step, @nodes, @flags            what is given beside the files
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
+from typing import NamedTuple
 
 from mbpack import rules
 from mbpack.config.document import Item
@@ -19,55 +28,124 @@ from mbpack.facts.releases import Release
 from mbpack.rules.base import Rule
 
 FILE = os.path.join(os.path.dirname(rules.__file__), "reads.tsv")
-#: Stands for a rule that looks at whatever is written.
-EVERYTHING = "*"
+TARGET = "_target_"
+#: What is read beside keys and counts as written by every file.
+ANYTHING = frozenset({"@layers", "@evidence", "@overrides", "@stopped", "@classes", "@found", "@step", "@nodes", "@flags"})
+
+#: Sections whose keys are all read one by one.
+_WHOLE = frozenset({("dataset",), ("model",)})
+
+Path = tuple[str, ...]
+
+
+class Reads(NamedTuple):
+    """What a rule reads on recipes alone, and what besides on files."""
+
+    alone: tuple[str, ...]
+    more: tuple[str, ...]
 
 
 @cache
-def reads() -> dict[str, tuple[str, ...]]:
-    """Slug of a rule -> canonical keys it reads, or ``*``."""
+def reads() -> dict[str, Reads]:
+    """Slug of a rule -> what it reads."""
     with open(FILE, encoding="utf-8") as file:
-        pairs = (line.rstrip("\n").partition("\t") for line in file)
-        return {slug: tuple(keys.split()) for slug, _, keys in pairs}
+        columns = (line.rstrip("\n").split("\t") for line in file)
+        return {slug: Reads(tuple(alone.split()), tuple(more.split())) for slug, alone, more in columns}
 
 
 class Touched:
-    """The keys that a configuration writes, for one question: may a rule read one of them?"""
+    """Paths that are written or changed, for one question: may a rule read one of them?
 
-    def __init__(self, run: Run) -> None:
-        self._release = run.release
-        self._above: set[tuple[str, ...]] = set()  # what is written, and all above it
-        self._leaves: set[tuple[str, ...]] = set()
+    ``leaves`` are the paths of values, and of mappings everything below which may be another; ``above`` all paths above them.
+    """
+
+    def __init__(self, release: Release, above: Collection[Path], leaves: Collection[Path]) -> None:
+        self._release, self._above, self.leaves = release, above, leaves
+        self._answers: dict[str, bool] = {}
+
+    @classmethod
+    def of_run(cls, run: Run) -> Touched:
+        """All that a configuration writes."""
+        above: set[Path] = set()
+        leaves: set[Path] = set()
         for layer in run.settings.layers:
             for path, leaf in _written(layer.root, ()):
-                self._above.add(path)
+                above.add(path)
                 if leaf:
-                    self._leaves.add(path)
+                    leaves.add(path)
+        return cls(run.release, above, leaves)
+
+    @classmethod
+    def of_paths(cls, release: Release, changed: Iterable[Path]) -> Touched:
+        """Single paths of the release."""
+        leaves = frozenset(changed)
+        return cls(release, {path[:depth] for path in leaves for depth in range(len(path) + 1)}, leaves)
 
     def by(self, rule: Rule) -> bool:
-        """Whether a rule may read something that is written; so for every rule that is not on record."""
-        keys = reads().get(rule.slug)
-        return keys is None or any(
-            key == EVERYTHING or self._writes(parts) for key in keys for parts in _parts(self._release, key)
-        )
+        """Whether a rule may say something about the file because of what is written; so for every rule that is not on record."""
+        known = reads().get(rule.slug)
+        return known is None or any(key in ANYTHING or self.has(key) for key in known.alone)
 
-    def _writes(self, parts: tuple[str, ...]) -> bool:
-        return parts in self._above or any(parts[:depth] in self._leaves for depth in range(1, len(parts)))
+    def concerned(self, others: Collection[str]) -> set[str]:
+        """The slugs of the rules that may answer otherwise now; ``others`` are the signs of what else has changed.
+
+        Of a model and a dataset as a whole, rules ask only whether there is one: their keys are read one by one.
+        """
+        at, below, signs = _index(self._release)
+        found: set[str] = set()
+        for path in self.leaves:
+            found |= below.get(path, frozenset())
+            for depth in range(1, len(path)):
+                if path[:depth] not in _WHOLE:
+                    found |= at.get(path[:depth], frozenset())
+        for sign in others:
+            found |= signs.get(sign, frozenset())
+        return found
+
+    def has(self, key: str) -> bool:
+        """Whether a canonical key is written, or something above or below it; of a sign, never."""
+        found = self._answers.get(key)
+        if found is None:
+            found = self._answers[key] = key[0] != "@" and any(self._writes(parts) for parts in _parts(self._release, key))
+        return found
+
+    def _writes(self, parts: Path) -> bool:
+        return parts in self._above or any(parts[:depth] in self.leaves for depth in range(1, len(parts)))
 
 
-def _written(item: Item, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bool]]:
+def _written(item: Item, path: Path) -> Iterator[tuple[Path, bool]]:
     if item.value.__class__ is not dict:
         yield path, True
         return
     yield path, not item.value
     for name, child in item.value.items():
-        if name == "_target_":
+        if name == TARGET:
             yield path, True  # another class: everything in it may have changed
         yield from _written(child, (*path, str(name)))
 
 
-def _parts(release: Release, key: str) -> tuple[tuple[str, ...], ...]:
-    parts = paths(release)[key]
+@cache
+def _parts(release: Release, key: str) -> tuple[Path, ...]:
+    owner = key.removesuffix(f".{TARGET}")
+    parts = paths(release)[owner] if owner == key else (*paths(release)[owner], TARGET)
     if parts[0] == "model" and len(parts) > 1 and parts[1] != "transformer":
         return parts, ("model", "transformer", *parts[1:])
     return (parts,)
+
+
+@cache
+def _index(release: Release) -> tuple[dict[Path, set[str]], dict[Path, set[str]], dict[str, set[str]]]:
+    """The slugs of the rules that read something at a path, at or below a path, and something that is no key."""
+    at: dict[Path, set[str]] = {}
+    below: dict[Path, set[str]] = {}
+    signs: dict[str, set[str]] = {}
+    for slug, known in reads().items():
+        for key in (*known.alone, *known.more):
+            if key[0] == "@":
+                signs.setdefault(key, set()).add(slug)
+                continue
+            for parts in _parts(release, key):
+                at.setdefault(parts, set()).add(slug)
+                for depth in range(1, len(parts) + 1):
+                    below.setdefault(parts[:depth], set()).add(slug)
+    return at, below, signs

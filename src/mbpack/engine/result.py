@@ -53,6 +53,8 @@ class Result(Struct):
     run: Run | None = None
     failed_rules: list[str] = field(default_factory=list)
     candidates: Candidates | None = None
+    #: Where the release is assumed: what others that fit would find, or not, each with those it holds for.
+    by_release: tuple[Finding, ...] = ()
     #: Findings that ``--fix`` takes away, and how many more ``--unsafe-fixes`` does; None where the fixes were not tried.
     fixable: tuple[int, int] | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from mbpack.config.answers import twin
 from mbpack.config.run import Run
-from mbpack.facts.recipe_sets import Fork, RecipeSet, RecipeTable
+from mbpack.facts.recipe_sets import Fork, RecipeSet, RecipeTable, bits
 from mbpack.facts.recipes import Recipe
 
 Answer = TypeVar("Answer")
@@ -23,7 +23,14 @@ class Part:
 
     def __init__(self, table: RecipeTable, mask: int, run: Run) -> None:
         self.table, self.mask, self.run = table, mask, run
+        #: Those that the file's name speaks of.
+        self.near = 0
         self._parts: dict[int, Part] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The recipes."""
+        return [self.table.names[bit.bit_length() - 1] for bit in bits(self.mask)]
 
     def part(self, mask: int) -> Part:
         """The part with these recipes; what the whole answered is known to it."""

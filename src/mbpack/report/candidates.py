@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from mbpack.engine.candidates import by_file_name
 from mbpack.engine.result import Candidates, Result
 from mbpack.report.style import Style
-from mbpack.rules.base import Finding, HoldsFor, words
+from mbpack.rules.base import HoldsFor, words
 
-_PART = re.compile(r"[a-z0-9]+")
-#: Parts of file names that say nothing about a recipe.
-_COMMON = frozenset(
-    {"config", "configs", "conf", "yaml", "yml", "override", "overrides", "recipe", "recipes", "train", "packing"}
-)
+#: What may not be known: as reports call it, and the flag that says it, the most telling first.
+_INPUTS = {"launcher": "launcher", "gpu": "GPU", "bridge": "Megatron-Bridge"}
+_FLAGS = {
+    "recipe": "--recipe NAME",
+    "launcher": "--launcher NAME",
+    "gpus": "--gpus N",
+    "gpu": "--gpu NAME",
+    "bridge": "--bridge R",
+}
 
 
 def heading(result: Result) -> str:
@@ -30,25 +33,30 @@ def heading(result: Result) -> str:
     return text
 
 
-def by_file_name(path: str | None, names: Sequence[str]) -> list[str]:
-    """The recipes whose names share most with the file's and its directory's, at least two parts; the shortest first."""
-    if path is None:
-        return []
-    folder, name = os.path.split(path)
-    parts = set(_PART.findall(f"{os.path.basename(folder)} {os.path.splitext(name)[0]}".lower())) - _COMMON
-    shared = {name: len(parts & set(_PART.findall(name))) for name in names}
-    most = max(shared.values(), default=0)
-    return sorted((name for name, count in shared.items() if count == most >= 2), key=lambda name: (len(name), name))
-
-
 def holds_for(held: HoldsFor) -> str:
-    """With how many recipes a finding holds, with some of either kind."""
-    text = f"with {held.recipes} of {held.of} recipes, such as {words(held.such_as)}"
-    return text + (f"; not with {words(held.not_with, 'or')}" if held.not_with else "")
+    """With how many values of what is not known a finding holds, with some of either kind."""
+    if held.input == "gpus":
+        return _by_count(held)
+    if held.input == "recipe":
+        text = f"with {held.number} of {held.of} recipes, such as {words(held.such_as)}"
+    else:
+        text = f"with {_INPUTS[held.input]} {words(held.such_as, 'or')}"
+    text += f"; not with {words(held.not_with, 'or')}" if held.not_with else ""
+    return text + (f"; with {held.also}" if held.also else "")
 
 
-def closing(held: Candidates, findings: Sequence[Finding], style: Style) -> Iterator[str]:
-    """Below the findings: what hardly any recipe brings, the verdict by recipe, and what naming one would settle."""
+def _by_count(held: HoldsFor) -> str:
+    """From which number of GPUs on, or up to which, where that can be said so."""
+    inside, outside = sorted(map(int, held.such_as)), sorted(map(int, held.not_with))
+    if outside and inside[0] > outside[-1]:
+        return f"from {inside[0]} GPUs on; not with up to {outside[-1]}"
+    if outside and inside[-1] < outside[0]:
+        return f"with up to {inside[-1]} GPUs; not from {outside[0]} on"
+    return f"with {words(inside, 'or')} GPUs; not with {words(outside, 'or')}"
+
+
+def closing(held: Candidates, style: Style) -> Iterator[str]:
+    """Below the findings: what hardly any recipe brings, and the verdict by recipe."""
     if held.few:
         codes = list(dict.fromkeys(finding.rule.code for finding in held.few))
         shown = words(codes[:5]) if len(codes) <= 5 else f"{', '.join(codes[:5])} and {len(codes) - 5} more"
@@ -57,9 +65,36 @@ def closing(held: Candidates, findings: Sequence[Finding], style: Style) -> Iter
         parts = [f"{held.rejected} refuse it", f"{held.accepted} accept it", f"{held.open} cannot be judged"]
         counts = [text for text, count in zip(parts, (held.rejected, held.accepted, held.open), strict=True) if count]
         yield from style.wrap(f"depends on the recipe: of {len(held.names)}, {words(counts)}", "Start-up  ", "          ")
-    open_findings = sum(finding.holds_for is not None for finding in findings) + len(held.few)
-    if open_findings:
-        yield from style.wrap(f"--recipe NAME settles {_counted(open_findings, 'more finding')}", "Next      ", "          ")
+
+
+def releases(result: Result) -> str:
+    """Where the releases differ that a file may be for: what each set of them brings, by code."""
+    by_releases: dict[tuple[str, ...], list[str]] = {}
+    for finding in result.by_release:
+        assert finding.holds_for is not None
+        by_releases.setdefault(finding.holds_for.such_as, []).append(finding.rule.code)
+    parts = [f"{words(dict.fromkeys(codes))} with {words(names)} only" for names, codes in by_releases.items()]
+    return "; ".join(parts)
+
+
+def question(result: Result) -> str:
+    """The one flag that would settle most of what is open, and how much; "" where none would settle anything."""
+    settled = dict.fromkeys(_FLAGS, 0)
+    for finding in result.findings:
+        held = finding.holds_for
+        if held is not None:
+            settled[held.input] += 1
+            if held.also:
+                settled[held.also.partition(" ")[0]] += 1
+    settled["bridge"] += len(result.by_release)
+    for entry in result.not_checked:
+        for need in entry.needs:
+            if need in settled:
+                settled[need] += 1
+    if result.candidates is not None:
+        settled["recipe"] += len(result.candidates.few)
+    most = max(settled, key=lambda name: settled[name])
+    return f"{_FLAGS[most]} settles {_counted(settled[most], 'more finding')}" if settled[most] else ""
 
 
 def listing(held: Candidates, style: Style) -> Iterator[str]:

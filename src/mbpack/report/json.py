@@ -68,6 +68,7 @@ def file_data(result: Result) -> dict[str, Any]:
         "verdict": result.verdict,
         "candidates": _candidates(result),
         "findings": [finding_data(finding, finding is result.first, result.path) for finding in result.findings],
+        "by_release": [_by_release(finding) for finding in result.by_release],
         "not_checked": [_not_checked(entry) for entry in result.not_checked],
         "derived": {name: derived.value for name, derived in result.derived.items()},
         "upstream_tests": test_commands(result.run) if result.run is not None else [],
@@ -85,8 +86,21 @@ def _candidates(result: Result) -> dict[str, Any] | None:
 
 def _seldom(finding: Finding) -> dict[str, Any]:
     """A finding that hardly any of the recipes brings, in short."""
-    count = finding.holds_for.recipes if finding.holds_for is not None else None
+    count = finding.holds_for.number if finding.holds_for is not None else None
     return {"code": finding.rule.code, "slug": finding.rule.slug, "message": finding.message, "recipes": count}
+
+
+def _by_release(finding: Finding) -> dict[str, Any]:
+    """A finding that some of the releases bring that a file may be for, in short."""
+    held = finding.holds_for
+    assert held is not None
+    return {
+        "code": finding.rule.code,
+        "slug": finding.rule.slug,
+        "consequence": finding.outcome.consequence,
+        "message": finding.message,
+        "holds_for": held._asdict(),
+    }
 
 
 def _not_checked(entry: NotChecked) -> dict[str, Any]:

@@ -53,6 +53,7 @@ def file_schema(optional: dict[str, Any] | None = None) -> dict[str, Any]:
             )
         ),
         findings=array(_finding()),
+        by_release=array(record(code=TEXT, slug=TEXT, consequence=TEXT, message=TEXT, holds_for=_holds_for())),
         not_checked=array(record(code=TEXT, needs=array(TEXT))),
         derived=mapping(WHOLE),
         upstream_tests=array(TEXT),
@@ -77,7 +78,18 @@ def _finding() -> dict[str, Any]:
         related=array(record(elsewhere, key=TEXT, **place, value=ANY)),
         fix=maybe(record(safety=word("safe", "unsafe"), title=TEXT, edits=array(_edit()))),
         fires_first=YES_NO,
-        holds_for=maybe(record(recipes=WHOLE, of=WHOLE, such_as=array(TEXT), not_with=array(TEXT))),
+        holds_for=maybe(_holds_for()),
+    )
+
+
+def _holds_for() -> dict[str, Any]:
+    return record(
+        input=word("recipe", "launcher", "gpus", "gpu", "bridge"),
+        number=WHOLE,
+        of=WHOLE,
+        such_as=array(TEXT),
+        not_with=array(TEXT),
+        also=TEXT,
     )
 
 

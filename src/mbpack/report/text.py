@@ -8,13 +8,12 @@ from functools import lru_cache
 from mbpack.config.document import Document
 from mbpack.config.settings import ABSENT, Object, Origin, Setting
 from mbpack.engine.features import test_commands
-from mbpack.engine.launcher import settled_by_launcher
 from mbpack.engine.result import NotChecked, Result
 from mbpack.facts import learned
 from mbpack.report.columns import clip, columns, flow, head, printable, tail
 from mbpack.report.json import MAX_BITS, distinct, is_argument, place
 from mbpack.report.style import Style
-from mbpack.rules.base import Finding, words
+from mbpack.rules.base import Finding
 from mbpack.rules.internal import NOT_BRIDGE
 
 _WHEN = {
@@ -307,13 +306,27 @@ def _closing(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
     derived = [f"{_LABELS.get(name, name)} {value}" for name, value in result.derived.items()]
     if derived:
         yield from flow(derived, style.width, "Derived   ", "          ", "   ")
-    settled = settled_by_launcher(result)
-    if result.not_checked or settled:
-        yield from _not_checked(result.not_checked, settled, style)
+    if result.not_checked:
+        yield from _not_checked(result.not_checked, style)
     if result.candidates is not None:
         from mbpack.report.candidates import closing
 
-        yield from closing(result.candidates, result.findings, style)
+        yield from closing(result.candidates, style)
+    if result.by_release:
+        from mbpack.report.candidates import releases
+
+        yield from style.wrap(releases(result), "Releases  ", "          ")
+    if (
+        result.not_checked
+        or result.by_release
+        or any(finding.holds_for is not None for finding in result.findings)
+        or result.candidates is not None
+    ):
+        from mbpack.report.candidates import question
+
+        asked = question(result)
+        if asked:
+            yield from style.wrap(asked, "Next      ", "          ")
     if result.run is not None and not one_of_many:
         commands = test_commands(result.run)
         if commands:
@@ -329,7 +342,7 @@ def _tests(commands: Sequence[str], result: Result, style: Style) -> Iterator[st
     yield from (f"  {command}" for command in commands[:_TESTS])
 
 
-def _not_checked(entries: Sequence[NotChecked], settled: Sequence[str], style: Style) -> Iterator[str]:
+def _not_checked(entries: Sequence[NotChecked], style: Style) -> Iterator[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for entry in entries:
         variable = f" ({entry.key})" if entry.needs == ("environment",) else ""
@@ -339,9 +352,6 @@ def _not_checked(entries: Sequence[NotChecked], settled: Sequence[str], style: S
         flags = [_FLAGS.get(need) or _OTHER_NEEDS.get(need, need) for need in needs] or ["a value that cannot be resolved here"]
         shown = ", ".join(codes[:4]) + (f" and {len(codes) - 4} more" if len(codes) > 4 else "")
         parts.append(f"{shown}: need {' and '.join(flags)}")
-    if settled:
-        found = f"what {words(settled)} {'finds' if len(settled) == 1 else 'find'}"
-        parts.append(f"--launcher would settle {len(settled)} more (run_recipe.py repairs {found} itself)")
     yield from style.wrap("; ".join(parts), f"Not checked ({len(entries)})   ", "          ")
 
 

@@ -8,7 +8,7 @@ the rule; the engine then lists it under "not checked".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
@@ -77,12 +77,17 @@ class Fix(NamedTuple):
 
 
 class HoldsFor(NamedTuple):
-    """For how many of the recipes that a file without one may stand on a finding holds, with some of either kind."""
+    """For how many values of an input that nobody named a finding holds, with some of either kind.
 
-    recipes: int
+    ``input`` is "recipe", "launcher", "gpus", "gpu" or "bridge"; ``also`` is what it needs beside, such as "launcher script".
+    """
+
+    number: int
     of: int
     such_as: tuple[str, ...] = ()
     not_with: tuple[str, ...] = ()
+    input: str = "recipe"
+    also: str = ""
 
 
 class Finding(Struct, frozen=True):
@@ -99,7 +104,7 @@ class Finding(Struct, frozen=True):
     station: str = ""
     on_key: bool = False  # the place is the key rather than its value
     offset: int | None = None  # among refusals at load: where the loader stops, as a character offset
-    holds_for: HoldsFor | None = None  # where the recipe is not known and only some bring it about
+    holds_for: HoldsFor | None = None  # where something is not known and only some of what it may be bring it about
 
 
 class Rule:
@@ -136,6 +141,10 @@ class Rule:
     def stops_at(self, run: Run) -> str:
         """The station where upstream stops when a value of this rule is text instead of a number; "" where it does not."""
         return self.slug if self.rejects else ""
+
+    def says_the_same(self, before: Run, after: Run, changed: Collection[tuple[str, ...]]) -> bool:
+        """Of a rule that reads what others found: whether the change from one run to another certainly leaves its answer as it is."""
+        return False
 
     def applies(self, release: Release) -> bool:
         """Whether the rule concerns a release."""
