@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mbpack.checks.functions import truth
 from mbpack.checks.names import slugs
-from mbpack.checks.seeds import Seeds, seeds
+from mbpack.checks.seeds import Seeds, begins_at, seeds
 from mbpack.checks.slices import Slice, Step
 from mbpack.checks.values import OPEN, Held, Values
 from mbpack.checks.words import ERRORS, value
@@ -28,6 +28,8 @@ _MANY = 60
 _MOST = 4096
 #: Where some models keep the settings of Megatron-Core; they count as the model's own.
 _NESTED = ".transformer"
+#: Sections whose keys are looked at together.
+_BY_NAME = frozenset({"mixed_precision", "env_vars"})
 
 
 class Refusal(NamedTuple):
@@ -131,6 +133,23 @@ class Start:
     def gpus(self) -> Any:
         return OPEN if self.run.context.gpus is None else self.run.context.gpus
 
+    # ------------------------------------------------------------------ after a change
+
+    def reaches(self, changed: Iterable[tuple[str, ...]]) -> bool:
+        """Whether the rows that were looked at read something at, above or below one of the paths of this release."""
+        read = self.values.paths
+        for path in changed:
+            whole = ".".join(path).replace("model.transformer.", "model.", 1)
+            if path[0] in _BY_NAME or any(
+                one == whole or one.startswith(f"{whole}.") or whole.startswith(f"{one}.") for one in read
+            ):
+                return True
+        return False
+
+    def begins_at(self, run: Run, changed: Iterable[tuple[str, ...]]) -> bool:
+        """Whether looking at the tables for another run would begin at one of the paths."""
+        return any(begins_at(run, self.table, path) for path in changed)
+
     # ------------------------------------------------------------------ rows
 
     def start(self, whole: bool = False) -> list[Refusal]:
@@ -139,7 +158,7 @@ class Start:
             self._make_objects()
             self._run_block(self.table.start, "", None)
             return self.refusals
-        begin = seeds(self.run, self.values, self.table.asked)
+        begin = seeds(self.run, self.values, self.table)
         begin.touched.update(self._special())
         if begin.touched:
             self._make_objects()

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from mbpack.checks.values import OPEN, Values
 from mbpack.config.document import MISSING, Interpolation, Item
+from mbpack.config.object_classes import walk
 from mbpack.config.run import Run
+from mbpack.facts.checks import Checks
 from mbpack.facts.schema import Field
 
 #: The part of a model that holds Megatron-Core's settings; they count as the model's own.
@@ -57,6 +59,10 @@ _SHAPE = frozenset(
 _SPOKEN_BELOW = ("dataset.offline_packing_specs", "dataset.packed_sequence_specs", "dataset.dataset_kwargs", "peft", "env_vars")
 
 
+#: Where looked-up paths lie among what is kept for a table, and how many are.
+_ASKED, _MOST_KNOWN = "asked for", 10_000
+
+
 class Seeds(NamedTuple):
     """The keys that looking begins at, and those of them that hold a value of an unusual kind."""
 
@@ -66,14 +72,39 @@ class Seeds(NamedTuple):
     asked: frozenset[str]
     #: What else decides which blocks run: the classes that are named and the sections that are null.
     named: list[str]
+    #: Paths that were looked up among the keys that the tables read; shared by all files.
+    known: dict[str, bool]
 
 
-def seeds(run: Run, values: Values, asked: frozenset[str]) -> Seeds:
+def seeds(run: Run, values: Values, table: Checks) -> Seeds:
     """Where looking at the tables begins for a run; nothing where rules say all there is to say."""
-    found = Seeds(set(), set(), asked, [])
+    found = _nothing(table)
     for layer in run.settings.layers:
         _collect(run, values, layer.root, "", found)
     return found
+
+
+def _nothing(table: Checks) -> Seeds:
+    known: dict[str, bool] = table.memo.setdefault(_ASKED, {})
+    if len(known) > _MOST_KNOWN:
+        known.clear()
+    return Seeds(set(), set(), table.asked, [], known)
+
+
+def begins_at(run: Run, table: Checks, path: tuple[str, ...]) -> bool:
+    """Whether looking at the tables would begin at one path of a configuration, or at a section that holds it."""
+    names = tuple(name for depth, name in enumerate(path) if (depth, name) != (1, NESTED))
+    if not run.settings.complete and any(
+        whole not in _ALWAYS and not whole.startswith(_SPOKEN_BELOW)
+        for whole in (".".join(names[:depth]) for depth in range(1, len(names)))
+    ):
+        return True
+    found, values = _nothing(table), Values(run)
+    for layer in run.settings.layers:
+        item = walk(layer.root, path)
+        if item is not None:
+            _collect(run, values, item, ".".join(names), found)
+    return bool(found.touched)
 
 
 def _collect(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None:
@@ -101,7 +132,7 @@ def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None
     owner, _, name = path.rpartition(".")
     if name == "_target_" or (held is None and not owner):
         found.named.append(f"{path} {held}")
-    if held is MISSING or not _is_asked(path, found.asked):
+    if held is MISSING or not _is_asked(path, found.asked, found.known):
         return
     field = _field(run, values, owner, name)
     if field is not None:
@@ -118,13 +149,15 @@ def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None
         found.touched.add(path)
 
 
-def _is_asked(path: str, asked: frozenset[str]) -> bool:
+def _is_asked(path: str, asked: frozenset[str], known: dict[str, bool]) -> bool:
     """Whether some block asks for a key: by its whole path, or by what comes behind the object that the block is about."""
-    while path:
-        if path in asked:
-            return True
-        path = path.partition(".")[2]
-    return False
+    found = known.get(path)
+    if found is None:
+        rest = path
+        while rest and rest not in asked:
+            rest = rest.partition(".")[2]
+        found = known[path] = bool(rest)
+    return found
 
 
 def _field(run: Run, values: Values, owner: str, name: str) -> Field | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -89,6 +90,11 @@ class Values:
         self._classes: dict[str, str | None] = {}
         #: Keys whose value nobody gave, with what would supply it.
         self.unknown: dict[str, Unknown] = {}
+
+    @property
+    def paths(self) -> Collection[str]:
+        """The keys that were read so far."""
+        return self._read.keys()
 
     def read(self, path: str) -> Any:
         """What a key of the release holds before the start-up: ABSENT without a field, OPEN where it is not known."""

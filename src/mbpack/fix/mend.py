@@ -129,6 +129,7 @@ def _request(request: Request, state: State, bridge: str | None = None) -> Reque
         launch=launch,
         selection=Selection(),
         flags=flags,
+        all_releases=False,
     )
 
 
@@ -201,7 +202,7 @@ class Mender:
         done = [made]
         visited = {state.texts, trial.texts}
         for _ in range(MAX_CHAIN):
-            new = _created(after, result)
+            new = created(after, result)
             if not new:
                 self._check_told(trial)
                 return trial, after, done
@@ -212,6 +213,14 @@ class Mender:
             visited.add(trial.texts)
             done.append(made)
         raise Refused("it leads from one problem to the next")
+
+    def keeps_told(self, state: State) -> bool:
+        """Whether the files of a state tell of the run what they told before."""
+        try:
+            self._check_told(state)
+        except Refused:
+            return False
+        return True
 
     def _check_told(self, state: State) -> None:
         """What the files themselves tell of the run stays told: the next judgement must be of the same one."""
@@ -246,7 +255,7 @@ class Mender:
     def _apply(self, state: State, result: Result, finding: Finding) -> tuple[State, Done]:
         fix = finding.fix
         assert fix is not None
-        edits = tuple(_located(result.run, edit) for edit in fix.edits)
+        edits = located(result, fix)
         trial = state
         try:
             for edit in edits:
@@ -258,6 +267,11 @@ class Mender:
         return trial, Done(finding, fix, edits)
 
 
+def located(result: Result, fix: Fix) -> tuple[Edit, ...]:
+    """The edits of a fix at the keys where the configuration holds the values."""
+    return tuple(_located(result.run, edit) for edit in fix.edits)
+
+
 def _located(run: Run | None, edit: Edit) -> Edit:
     """The edit at the key where this configuration holds the value: model settings may lie in ``model.transformer``."""
     if run is None or edit.op != "set" or not edit.key.startswith("model."):
@@ -267,8 +281,8 @@ def _located(run: Run | None, edit: Edit) -> Edit:
     return edit._replace(key=found.key) if found is not None and same_name else edit
 
 
-def _created(after: Result, before: Result) -> list[Finding]:
-    """Errors of a judgement that the one before did not have, unless the rule could not be judged there."""
+def created(after: Result, before: Result) -> list[Finding]:
+    """The errors of a judgement that the one before did not have, unless the rule could not be judged there."""
     known = {(finding.rule.code, finding.setting.key) for finding in before.findings if finding.outcome.severity == "error"}
     return [
         finding

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mbpack.engine.doctor import Request
+from mbpack.config.edit import CannotEdit
+from mbpack.engine.again import findings_after
+from mbpack.engine.check import Selection
+from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
-from mbpack.fix.mend import Mark, Mender, Refused, certain_of, fixable, mark_of, start_of
-from mbpack.fix.state import State
+from mbpack.fix.mend import Mark, Mender, Refused, certain_of, created, fixable, located, mark_of, start_of
+from mbpack.fix.state import State, looked_at
 from mbpack.rules.base import SEVERITIES, Finding, Fix
 from mbpack.rules.files.documents import DUPLICATE
 
@@ -45,8 +48,9 @@ def settle(request: Request, result: Result) -> None:
     refused: dict[Mark, str] = {}
     request = certain_of(request)
     start, base = start_of(request), result
+    whole = base if request.selection == Selection() else judge(replace(request, selection=Selection(), all_releases=False))
     for finding in candidates:
-        found = _try(request, start, base, finding, not _is_safe(finding))
+        found = _quickly(request, start, whole, finding) or _try(request, start, base, finding, not _is_safe(finding))
         if isinstance(found, str) and _is_safe(finding):
             found = _try(request, start, base, finding, True)
         if isinstance(found, str):
@@ -55,6 +59,7 @@ def settle(request: Request, result: Result) -> None:
         tried[mark_of(finding)] = found
         if finding.rule is DUPLICATE:  # nothing else can be changed before
             start, base = found.state, found.after
+            whole = base
     causes = _causes(result.findings, tried)
     first = result.first
     settled = {id(finding): _settled(finding, tried, refused, causes) for finding in result.findings}
@@ -67,14 +72,39 @@ def _is_safe(finding: Finding) -> bool:
     return finding.fix is not None and finding.fix.safe
 
 
+def _quickly(request: Request, start: State, base: Result, finding: Finding) -> Tried | None:
+    """What comes of a fix that brings nothing with it, asking only the rules that it concerns; None where all are to be asked."""
+    assert finding.fix is not None
+    if finding.rule is DUPLICATE or start.fixed_files:
+        return None
+    try:
+        state = looked_at(start, located(base, finding.fix))
+    except CannotEdit:
+        return None
+    if state.texts == start.texts or state.overrides != start.overrides:
+        return None
+    found = findings_after(base, request, state.documents)
+    if found is None or mark_of(finding) in map(mark_of, found):
+        return None
+    after = replace(base, findings=found)
+    mender = Mender(request, base, False)
+    if created(after, base) or not mender.keeps_told(state):
+        return None
+    return Tried(finding, finding.fix.safe, _gone(base, after, finding), state, after)
+
+
+def _gone(base: Result, after: Result, finding: Finding) -> frozenset[Mark]:
+    left = {(found.rule.code, found.setting.key) for found in after.findings}
+    gone = {mark_of(found) for found in base.findings if (found.rule.code, found.setting.key) not in left}
+    return frozenset(gone | {mark_of(finding)})
+
+
 def _try(request: Request, start: State, base: Result, finding: Finding, unsafe: bool) -> Tried | str:
     try:
         state, after, done = Mender(request, base, unsafe).attempt(start, base, finding)
     except Refused as reason:
         return str(reason)
-    left = {(found.rule.code, found.setting.key) for found in after.findings}
-    gone = {mark_of(found) for found in base.findings if (found.rule.code, found.setting.key) not in left}
-    return Tried(finding, all(entry.fix.safe for entry in done), frozenset(gone | {mark_of(finding)}), state, after)
+    return Tried(finding, all(entry.fix.safe for entry in done), _gone(base, after, finding), state, after)
 
 
 def _causes(findings: Sequence[Finding], tried: dict[Mark, Tried]) -> dict[Mark, Tried]:

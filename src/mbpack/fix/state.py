@@ -11,6 +11,7 @@ from mbpack.config.document import Document, Item
 from mbpack.config.duplicates import merged, path_of
 from mbpack.config.edit import CannotEdit, delete_key, rename_key, set_key
 from mbpack.config.overrides import Override, parse_overrides
+from mbpack.config.projected import projected
 from mbpack.config.references import refers_to
 from mbpack.config.spelling import override_word
 from mbpack.rules.base import Edit
@@ -59,6 +60,22 @@ def apply(state: State, edit: Edit) -> State:
     else:
         edited = rename_key(document, path, tuple((edit.to or "").split(".")))
     return replace(state, documents=(*state.documents[:layer], edited.document, *state.documents[layer + 1 :]))
+
+
+def looked_at(state: State, edits: Sequence[Edit]) -> State:
+    """The state after edits, to be judged and not to be edited further: :func:`apply`, where it can without reading a text anew.
+
+    Raises:
+        CannotEdit: see :func:`apply`.
+    """
+    if len(state.documents) == 1 and not state.overrides and not state.fixed_files and not state.documents[0].inherited:
+        if all(edit.op == "set" for edit in edits):
+            document = projected(state.documents[0], [(tuple(edit.key.split(".")), edit.value) for edit in edits])
+            if document is not None:
+                return replace(state, documents=(document,))
+    for edit in edits:
+        state = apply(state, edit)
+    return state
 
 
 def _in_program(state: State, edit: Edit, path: tuple[str, ...], layer: int) -> State:

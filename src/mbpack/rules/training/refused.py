@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 #: Where the findings of the other rules lie, and all refusals of the tables where several rules refuse.
 FOUND, REFUSED = "refused by rules", "refused by tables"
+#: Whether a change is only tried: nobody asks then which of several refusals comes first.
+TRIED = "tried"
+#: Where the start-up lies that the tables were run over.
+STARTED = "start-up"
 _MOST = 4
 PRECISION = "mixed_precision"
 
@@ -91,14 +95,21 @@ class Refused(RejectingRule):
             return
         from mbpack.checks.evaluate import Start
 
-        start = Start(run, table)
+        start = run.memo[STARTED] = Start(run, table)
         said = {one.rule.slug for one in run.memo.get(FOUND, ()) if one.outcome.consequence == "rejected"}
-        refusals = start.start(whole=len(said) > 1)
+        refusals = start.start(whole=len(said) > 1 and not run.memo.get(TRIED))
         if not refusals:
             return
         if len(said) > 1:
             run.memo[REFUSED] = refusals  # all of them: which comes first can be told
         yield from self._unsaid(run, start, refusals)
+
+    def says_the_same(self, before: Run, after: Run, changed: Collection[tuple[str, ...]]) -> bool:
+        """Whether the tables refused nothing and came to no changed key, and would not begin at one of them now."""
+        start: Start | None = before.memo.get(STARTED)
+        if start is None:
+            return not before.settings.base_known
+        return not start.refusals and not start.reaches(changed) and not start.begins_at(after, changed)
 
     def _unsaid(self, run: Run, start: Start, refusals: list[Refusal]) -> Iterator[Finding]:
         from mbpack.checks.names import slugs
