@@ -1,5 +1,8 @@
 """Doctor against yamllint, as ratios of one run on the same files: ``python tests/benchmarks/doctor.py [--smoke]``.
 
+A file that names no recipe is judged over all it may stand on; recorded overrides without theirs are compared with the
+same overrides beside it.
+
 Whole processes are timed, alternately, and the medians compared. The corpus is made of recorded configurations, each
 written out to a hundred lines. ``--smoke`` runs everything once on few files and fails when a ratio is far off; it does
 not measure.
@@ -29,8 +32,9 @@ from mbpack.facts.schema import Schema, schema
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 BIN = Path(sys.executable).parent
-#: What is compared, and the ratio that must not be exceeded (doctor over yamllint, or over an empty interpreter).
-LIMITS = {"one file": 1.2, "many files": 0.3, "--version": 1.5}
+#: What is compared, and the ratio that must not be exceeded: doctor over yamllint, over an empty interpreter, and over itself
+#: with the recipe named.
+LIMITS = {"one file": 1.2, "many files": 0.125, "--version": 1.5, "one bare file": 2.0, "many bare files": 2.5}
 #: Both keep the bytecode of their modules, as an installed program does.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 #: Lines of a configuration of the corpus, and defaults added to one section at most.
@@ -50,18 +54,21 @@ def main() -> int:
         corpus = write_corpus(Path(folder), files)
         one, many = str(corpus[0]), [str(path) for path in corpus]
         doctor, yamllint = [str(BIN / "mbpack"), "doctor"], [str(BIN / "yamllint"), "-d", "relaxed"]
+        bare, named = write_overrides(Path(folder), max(2, files // 10 if options.smoke else files))
         pairs = {
             "one file": ([*doctor, one], [*yamllint, one], rounds),
             "many files": ([*doctor, *many], [*yamllint, *many], max(1, rounds // 4)),
             "--version": ([str(BIN / "mbpack"), "--version"], [sys.executable, "-c", "pass"], rounds),
+            "one bare file": ([*doctor, bare[0]], [*doctor, named[0]], rounds),
+            "many bare files": ([*doctor, *bare], [*doctor, *named], max(1, rounds // 4)),
         }
         failed = False
         for name, (ours, theirs, times) in pairs.items():
             ratio, mine, other = compare(ours, theirs, times)
             limit = LIMITS[name] * slack
             failed |= ratio > limit
-            count = f" ({files})" if name == "many files" else ""
-            print(f"{name + count:20} {mine:7.3f} s / {other:7.3f} s = {ratio:.2f}   limit {limit:g}")
+            count = f" ({files if name == 'many files' else len(bare)})" if name.startswith("many") else ""
+            print(f"{name + count:23} {mine:7.3f} s / {other:7.3f} s = {ratio:.2f}   limit {limit:g}")
     return 1 if failed else 0
 
 
@@ -80,6 +87,25 @@ def write_corpus(folder: Path, number: int) -> list[Path]:
         path = folder / f"{index:04}.yaml"
         path.write_text(f"# mbpack: bridge={row['release']} gpus={row['gpus']} launcher=script\n{body}", encoding="utf-8")
         paths.append(path)
+    return paths
+
+
+def write_overrides(folder: Path, number: int) -> tuple[list[str], list[str]]:
+    """Recorded overrides of all releases, without their recipe and with it."""
+    rows = [
+        row
+        for path in sorted((DATA / "overrides").glob("*.jsonl.gz"))
+        for row in map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
+        if row.get("yaml") and not row.get("overrides")
+    ]
+    paths: tuple[list[str], list[str]] = ([], [])
+    for index in range(number):
+        row = rows[index * 7 % len(rows)]
+        line = f"# mbpack: bridge={row['release']} gpus={row['gpus']} launcher={row.get('launcher', 'script')}"
+        for name, words, group in (("bare", line, paths[0]), ("named", f"{line} recipe={row['recipe']}", paths[1])):
+            path = folder / f"{name}-{index:04}.yaml"
+            path.write_text(f"{words}\n{row['yaml']}", encoding="utf-8")
+            group.append(str(path))
     return paths
 
 
