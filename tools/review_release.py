@@ -5,8 +5,8 @@ usage: python tools/review_release.py OLD NEW
 
 OLD and NEW are folders of packages or checkouts (`pip download --no-deps` and unzip is enough). Prints, each under its heading:
 classes new, gone and moved; fields new, gone, renamed, re-typed and with another default; per function that checks, the refusals
-that are new or gone, as conditions; recipes new and gone; upstream test files of `facts/upstream_tests.py` that are not there.
-Nothing is imported or run; a quarter of a minute for two releases.
+that are new or gone, as conditions; recipes new and gone, and what recipes of the same name return differently; upstream test
+files of `facts/upstream_tests.py` that are not there. Nothing is imported or run; half a minute of work for two releases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from mbpack.learn.lists.collect import UNREAD
 from mbpack.learn.lists.collect import configurations as found_in
 from mbpack.learn.lists.fields import Class, Reader
 from mbpack.learn.lists.tree import Module, Tree, open_tree
+from mbpack.learn.recipes.names import PERFORMANCE
 from mbpack.learn.recipes.names import recipe_names as names_of
+from mbpack.learn.recipes.read import Read, read_recipe
+
+#: Recipes that a change names, and characters of a change, at most.
+_NAMED, _WIDEST = 3, 160
 
 #: Where start-up checks live.
 CHECKED = (
@@ -169,15 +174,32 @@ def conditions_of(body: list[ast.stmt], around: tuple[str, ...]) -> Iterator[str
 
 
 def recipe_changes(old: Tree, new: Tree) -> Iterator[str]:
-    """Recipe functions by name."""
-    before, after = recipe_names(old), recipe_names(new)
-    yield from (f"new   {name}" for name in sorted(after - before))
-    yield from (f"gone  {name}" for name in sorted(before - after))
+    """Recipe functions by name, and the values that recipes of one name give otherwise, the most frequent changes first."""
+    before, after = recipes_of(old), recipes_of(new)
+    yield from (f"new   {name}" for name in sorted(after.keys() - before.keys()))
+    yield from (f"gone  {name}" for name in sorted(before.keys() - after.keys()))
+    changes: dict[str, list[str]] = {}
+    for name in sorted(before.keys() & after.keys()):
+        one, other = before[name], after[name]
+        if bool(one.why) != bool(other.why):
+            changes.setdefault(f"{one.why or 'can be read'} -> {other.why or 'can be read'}", []).append(name)
+            continue
+        for path in sorted(one.values.keys() | other.values.keys()):
+            left, right = (one.values.get(path, "the default"), other.values.get(path, "the default"))
+            if left != right and path not in (*one.open, *other.open):
+                changes.setdefault(f"{path}: {left} -> {right}", []).append(name)
+    for change, names in sorted(changes.items(), key=lambda item: -len(item[1])):
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"{change[:_WIDEST]}  ({', '.join(names[:_NAMED])}{more})"
 
 
-def recipe_names(tree: Tree) -> set[str]:
-    """The names of all recipes."""
-    return set(names_of(tree).functions)
+def recipes_of(tree: Tree) -> dict[str, Read]:
+    """Every recipe, read; those for performance of pretraining by name alone, as the facts hold them."""
+    reader, found = Reader(tree), {}
+    for name, function in names_of(tree).functions.items():
+        by_name = function.module.name.startswith(PERFORMANCE) and "pretrain" in name
+        found[name] = Read(function.module.name) if by_name else read_recipe(reader, function)
+    return found
 
 
 def missing_tests(new: Path) -> Iterator[str]:

@@ -223,9 +223,14 @@ def test_the_review_list_of_a_new_release(
         (package / "recipes").mkdir()
         (package / "training" / "config.py").write_text(
             f"from dataclasses import dataclass\n\n@dataclass\nclass TrainingConfig:\n    {fields}\n\n"
-            f"    def finalize(self):\n        {check}\n"
+            f"    def finalize(self):\n        {check}\n\n@dataclass\nclass ConfigContainer:\n    train: TrainingConfig = None\n"
         )
-        (package / "recipes" / "own.py").write_text(f"def {name}_sft_config():\n    pass\n")
+        size = {"old": 1, "new": 2}[name]
+        (package / "recipes" / "own.py").write_text(
+            "from megatron.bridge.training.config import ConfigContainer, TrainingConfig\n\n"
+            f"def {name}_sft_config():\n    pass\n\n"
+            f"def kept_sft_config():\n    return ConfigContainer(train=TrainingConfig(size={size * 8}))\n"
+        )
     monkeypatch.syspath_prepend(str(tools))
     monkeypatch.setattr("sys.argv", ["review_release.py", str(tmp_path / "old"), str(tmp_path / "new")])
     import review_release
@@ -234,4 +239,4 @@ def test_the_review_list_of_a_new_release(
     said = capsys.readouterr().out
     assert "    renamed  width_of_rows -> width_of_row\n    default  size: [1] -> [2]\n" in said
     assert "bridge.training.config.TrainingConfig.finalize\n    -self.size < 0\n    +self.size < 1\n" in said
-    assert "new   new_sft_config\ngone  old_sft_config\n" in said
+    assert "new   new_sft_config\ngone  old_sft_config\ntrain.size: 8 -> 16  (kept_sft_config)\n" in said
