@@ -16,6 +16,7 @@ from mbpack.rules.parallel.weight_shards import SHARED_WEIGHTS
 EVAL_MBS, EVAL_GBS = "validation.eval_micro_batch_size", "validation.eval_global_batch_size"
 MBS, GBS = "train.micro_batch_size", "train.global_batch_size"
 PACK_SIZE, WARM_UP = f"{SPECS}.packed_sequence_size", "scheduler.lr_warmup_iters"
+MTP_PATTERN, MTP_LAYERS = "model.mtp_hybrid_override_pattern", "model.mtp_num_layers"
 SEQ, LOADER = "dataset.seq_length", "dataset.micro_batch_size"
 #: Sizes that gated-delta-net layers must have.
 LINEAR = tuple(
@@ -94,6 +95,8 @@ class NullNumber(RejectingRule):
         yield "model.num_attention_heads", "topo/heads-divisible"
         if not has_pattern(run):
             yield LAYERS, ""
+        if R04 <= run.release <= R05 and run.maybe(MTP_PATTERN) and (has_pattern(run) or run.settings.recipe is not None):
+            yield MTP_LAYERS, "ssm/layer-pattern"  # copies of the pattern; a recipe has its layers' pattern from the public model
         if run.maybe(VARIANT) == GATED_DELTA_NET:
             yield from ((key, "gdn/packed") for key in LINEAR)
         if run.maybe(ITERS) is not None and run.maybe(WARM_UP_FRACTION) is None:
