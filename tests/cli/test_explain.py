@@ -215,3 +215,23 @@ def test_what_cannot_be_explained_is_one_line(mbpack: Call, argv: list[str], sai
     assert said in err
     assert "\x1b" not in err
     assert len(err) < 400
+
+
+@pytest.mark.parametrize(("topic", "cls"), [("lora", "LoRA"), ("DoRA", "DoRA"), ("canonical-lora", "CanonicalLoRA")])
+def test_adapters_have_pages(mbpack: Call, topic: str, cls: str) -> None:
+    done = mbpack("explain", topic)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == cls
+    assert "peft.dim: 32" in done.out
+    assert "PFT101" in done.out
+
+
+def test_recipes_have_pages(mbpack: Call) -> None:
+    done = mbpack("explain", "llama3_8b_sft_config")
+    assert done.code == 0
+    text = " ".join(done.out.split())
+    assert "0.3, 0.4, 0.5, 0.6 and 0.7" in text
+    assert "meta-llama/Meta-Llama-3-8B" in text
+    assert "--recipe llama3_8b_sft_config" in text
+    assert mbpack("explain", "no_such_recipe_sft_config").code == 2

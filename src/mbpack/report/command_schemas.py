@@ -55,7 +55,9 @@ def explain_schema() -> dict[str, Any]:
     return _command(
         "explain",
         topic=maybe(TEXT),
-        kind=words_or_more(["overview", "rule", "pitfall", "mode", "releases", "key", "number", "family", "topic"]),
+        kind=words_or_more(
+            ["overview", "rule", "pitfall", "mode", "releases", "key", "number", "family", "topic", "adapter", "recipe"]
+        ),
         calculated=array(TEXT),
         rule=maybe(rule),
         text=TEXT,

@@ -14,6 +14,7 @@ from mbpack.facts.proofs import DEMONSTRATIONS, READ, REPORTED, SHOWN, proof_of
 from mbpack.facts.releases import DEFAULT, NIGHTLY, RELEASES
 from mbpack.facts.schema import releases_with
 from mbpack.report import explain_more as more
+from mbpack.report.explain_recipes import adapter_page, recipe_page
 from mbpack.report.explain_releases import releases_page
 from mbpack.report.style import Style
 from mbpack.rules.base import Rule, words
@@ -304,4 +305,6 @@ _FINDERS: dict[str, Callable[[str, Style], list[str] | None]] = {
     "number": more.number_page,
     "family": more.family_page,
     "topic": more.topic_page,
+    "adapter": adapter_page,
+    "recipe": recipe_page,
 }
