@@ -26,6 +26,15 @@ def test_the_rest_is_judged(mbpack: Call, tmp_path: Path, file: str) -> None:
     assert "BAT101" not in found  # the file may switch packing off
 
 
+def test_a_script_with_its_interpreter_is_read_like_one_without(mbpack: Call, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("#!/bin/bash\n" + RUN.format(file="none.yaml", arguments="train.nope=1"))
+    done = mbpack("doctor", str(script), "--bridge", "0.6", "--format", "json")
+    codes = [finding["code"] for finding in json.loads(done.out)["files"][0]["findings"]]
+    assert "CFG103" in codes
+    assert "CFG128" not in codes
+
+
 def test_what_the_file_may_say_decides_nothing(mbpack: Call, tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(RUN.format(file="none.yaml", arguments="train.train_iters=10"))

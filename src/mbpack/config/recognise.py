@@ -67,7 +67,7 @@ _JSON_ROW: Final = lazy(r"^\{.*\}[ \t]*$", re.MULTILINE)
 def looks_like(document: Document, sections: Collection[str]) -> Recognition:
     """What a document is. `sections` are the top-level names of a Megatron-Bridge configuration, of any release."""
     root = document.root
-    if document.language == "python":
+    if document.language == "python" or () in document.opaque:
         return Recognition("override", marked=True)
     if root is None or any(problem.kind == "not-a-mapping" for problem in document.problems):
         return _no_mapping(document)
