@@ -51,7 +51,7 @@ def _commands() -> dict[str, Completed]:
         import_module(module).register(app)
         params = get_command(app).params
         values: dict[str, list[str]] = {"--color": list(COLOURS)}
-        words = known["explain"] if name == "explain" else []
+        words = known.get(name, [])
         for param in params:
             choices = _choices(param.metavar)
             if param.param_type_name == "argument":
@@ -73,7 +73,8 @@ def _choices(metavar: str | None) -> list[str]:
 
 
 def _known() -> dict[str, list[str]]:
-    """Option of any command -> the words that it takes; `explain` stands for its topics."""
+    """Option of any command, or command that takes a word -> these words."""
+    from mbpack.cli.schema import KINDS
     from mbpack.facts.families import FAMILIES
     from mbpack.facts.gpus import GPUS
     from mbpack.facts.recipes import names
@@ -94,6 +95,7 @@ def _known() -> dict[str, list[str]]:
         "--select": codes,
         "--ignore": codes,
         "explain": sorted(BY_NAME),
+        "schema": list(KINDS),
     }
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from mbpack.cli.choices import choice
 from mbpack.cli.output import emit
 
 #: Files that people write, then the reports of the commands; see `mbpack.report.command_schemas`.
@@ -23,8 +22,8 @@ def schema(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar=choice(KINDS),
-            help="overrides: files that people write; report: `mbpack doctor --format json`; else a command's.",
+            metavar="NAME",
+            help=f"overrides: files that people write; report: the doctor's; or a command's: {', '.join(KINDS[2:])}.",
         ),
     ],
     bridge: Annotated[str, typer.Option(help="Megatron-Bridge release of the override files.")] = "0.6",
