@@ -67,6 +67,11 @@ def mystery(config: Any) -> Any:
     return config
 
 
+def build(size: int = 1) -> Thing:
+    """A function that cannot be read: it makes a configuration."""
+    return recipe(f"built-{size}")
+
+
 class Run:
     """What a program did: the configurations it handed over, as they were then."""
 
@@ -85,7 +90,7 @@ class Run:
             "megatron.bridge.peft.lora": {"LoRA": Adapter},
             "megatron.bridge.training.finetune": {"finetune": self.finetune},
             "megatron.bridge.training.gpt_step": {"forward_step": None},
-            "elsewhere": {"mystery": mystery},
+            "elsewhere": {"mystery": mystery, "build": build},
         }
         modules = {}
         for path, names in found.items():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from mbpack.config.python.expressions import Expressions
-from mbpack.config.python.machine import MAX_DEPTH, Ended, Shown
+from mbpack.config.python.machine import MAX_DEPTH, Ended, Shown, is_generator
 from mbpack.config.python.values import (
     NONE,
     NOTHING,
@@ -31,16 +32,22 @@ from mbpack.config.python.values import (
 
 #: Functions that hand a configuration to Megatron-Bridge.
 LAUNCHERS = frozenset({"finetune", "pretrain"})
+#: How a value says that it comes from a call.
+_RETURNED = re.compile(r"what ([\w.]{1,60})\(\) returns")
 _SAFE_METHODS = ("get_", "is_", "print_", "to_", "validate", "finalize", "set_data_parallel_size", "log_", "save_")
 
 
 class Arguments(Struct):
-    """The arguments of a call: values, names with values, their places; ``more`` when some are not known."""
+    """The arguments of a call: values, names with values, their places; ``more`` when some are not known.
+
+    ``open``: names that the function does not have may be given besides.
+    """
 
     values: list[Value] = field(default_factory=list)
     named: dict[str, Cell] = field(default_factory=dict)
     more: bool = False
     nodes: list[ast.expr] = field(default_factory=list)
+    open: bool = False
 
     def get(self, index: int, *names: str) -> Value | None:
         """The argument at a position or under a name."""
@@ -146,6 +153,8 @@ class Calls(Expressions):
         found = self.escape(arguments.all, f"given to {what[:60]}, which is not followed")
         if found and any(self.state.heap[number].kind in ("config", "part") for number in found):
             self.note(f"{what[:60]}()", node)
+        elif what in self.makers:
+            return self.new(Record("config", opaque=f"made by {what[:60]}(), which is not followed"))
         return Unknown(f"what {what[:60]}() returns", found)
 
     def block(self, body: Sequence[ast.stmt]) -> bool:
@@ -216,7 +225,11 @@ class Calls(Expressions):
         self.called.add(cls.node)
         upstream = self._upstream_base(cls)
         if upstream is not None:
-            return self.construct(f"{self.module}.{cls.node.name}", arguments, node)
+            made = self.construct(f"{self.module}.{cls.node.name}", arguments, node)
+            held = self.record(made)
+            if held is not None and any(self.class_attribute(cls, name) is not NOTHING for name in ("__init__", "__post_init__")):
+                self.forget(held, "its class does more when it is made")
+            return made
         start = self.class_attribute(cls, "__init__")
         place = Place(None, self.tick())
         record = Record("instance", cls=cls.node.name, fields={("class",): Cell(cls, place)})
@@ -233,6 +246,10 @@ class Calls(Expressions):
         for name, value in zip(names, arguments.values, strict=False):
             record.fields[name] = Cell(value, place)
         record.fields.update(arguments.named)
+        after = self.class_attribute(cls, "__post_init__")
+        if isinstance(after, Function) and any("dataclass" in ast.unparse(one) for one in cls.node.decorator_list):
+            more = Arguments(more=len(after.node.args.args) > 1)
+            self.enter(Function(after.node, after.frame, after.module, owner, after.defaults), more)
         return owner
 
     def _upstream_base(self, cls: Class) -> str | None:
@@ -274,7 +291,7 @@ class Calls(Expressions):
         try:
             if isinstance(function.node, ast.Lambda):
                 return self.eval(function.node.body)
-            if _is_generator(function.node):
+            if is_generator(function.node):
                 found = self.escape(arguments.all, "given to a generator")
                 return Unknown("what a generator yields", found)
             return self._body(function.node)
@@ -331,7 +348,8 @@ class Calls(Expressions):
             rest = NOTHING if arguments.more else Several(tuple(values[len(positional) :]))
             names[spec.vararg.arg] = Cell(rest, self.place(None))
         if spec.kwarg is not None:
-            record = Record("dict", fields=named, opaque="arguments that are not known" if arguments.more else "")
+            opaque = "arguments that are not known" if arguments.more or arguments.open else ""
+            record = Record("dict", fields=named, opaque=opaque)
             names[spec.kwarg.arg] = Cell(self.new(record), self.place(None))
 
     def parameter(self, function: Function, parameter: ast.arg) -> Value:
@@ -372,12 +390,19 @@ class Calls(Expressions):
 
     # ------------------------------------------------------------------ what is shown
 
+    def _ask_for(self, value: Value) -> None:
+        """What starts a training was returned by a function that is not followed: that one makes configurations."""
+        found = _RETURNED.fullmatch(value.why) if isinstance(value, Unknown) and not value.may else None
+        if found is not None:
+            self.asked_makers.add(found[1])
+
     def show(self, how: str, value: Value, node: ast.AST, launched: bool, step: str | None = None) -> None:
         """A configuration is handed over."""
         record = self.record(value)
         if record is None or record.kind != "config":
             if launched:
                 self.note(f"what {how}() is given", node)
+                self._ask_for(value)
             return
         assert isinstance(value, Ref)
         line = node.lineno if isinstance(node, (ast.expr, ast.stmt)) else 0
@@ -387,17 +412,6 @@ class Calls(Expressions):
         entry = Shown(value.id, self.state.copy(), how, line, launched, step)
         self.shown = [other for other in self.shown if (other.config, other.how, other.line) != (value.id, how, line)]
         self.shown.append(entry)
-
-
-def _is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    todo: list[ast.AST] = list(node.body)
-    while todo:
-        child = todo.pop()
-        if isinstance(child, (ast.Yield, ast.YieldFrom)):
-            return True
-        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            todo += ast.iter_child_nodes(child)
-    return False
 
 
 def safe_method(name: str) -> bool:

@@ -97,7 +97,16 @@ class Expressions(Machine):
             return self.new(Record("list", opaque="its elements are not known"))
         return self.make_list(items, node)
 
-    _eval_set = _eval_list
+    def _eval_set(self, node: ast.Set) -> Value:
+        return self._distinct(self._eval_list(ast.List(node.elts, ast.Load())))
+
+    def _distinct(self, held: Value) -> Value:
+        """A set: what is in a list twice is in it once, in no order that is known."""
+        record = self.record(held)
+        values = [cell.value for cell in record.fields.values()] if record is not None else []
+        if record is not None and any(same(one, other) for number, one in enumerate(values) for other in values[:number]):
+            self.forget(record, "elements of a set that may be the same")
+        return held
 
     def _elements(self, nodes: list[ast.expr]) -> list[Value] | None:
         """The values of elements; None where a starred one is not known."""
@@ -153,7 +162,10 @@ class Expressions(Machine):
             return self.new(Record("list", opaque="a condition of a comprehension is not known"))
         return self.make_list(found)
 
-    _eval_listcomp = _eval_setcomp = _eval_generatorexp = _comprehension
+    _eval_listcomp = _eval_generatorexp = _comprehension
+
+    def _eval_setcomp(self, node: ast.SetComp) -> Value:
+        return self._distinct(self._comprehension(node))
 
     def _eval_dictcomp(self, node: ast.DictComp) -> Value:
         return self.new(Record("dict", opaque="a comprehension"))

@@ -101,6 +101,9 @@ class Flow(Calls):
             value = self.eval(item.context_expr)
             if item.optional_vars is not None:
                 self.assign_to(item.optional_vars, Unknown("", may_be(value)), None)
+        if any(ast.unparse(item.context_expr).partition("(")[0].rpartition(".")[2] == "suppress" for item in node.items):
+            handler = ast.ExceptHandler(None, None, [ast.Pass()])
+            return self.block([ast.copy_location(ast.Try(node.body, [handler], [], []), node)])
         return self.block(node.body)
 
     _do_asyncwith = _do_with

@@ -69,7 +69,14 @@ class Library(Calls):
             return self._hasattr(arguments)
         if path == "copy.deepcopy":
             return self._copied(arguments)
+        if path == "builtins.super":
+            own = self.find("self")
+            return Unknown("super()", may_be(own.value) if own is not None else frozenset())
+        if path == "builtins.exec":
+            return self._executed()
         if path == "copy.copy":
+            if any((held := self.record(value)) and held.kind in SETTINGS for value in arguments.all):
+                self.escape(arguments.all, "copied by copy.copy(), which shares its parts")
             return Unknown("a copy that shares its parts", frozenset(self.state.reachable(arguments.all)))
         if path == "dataclasses.replace":
             return self._replaced(arguments)
@@ -94,6 +101,15 @@ class Library(Calls):
         if path.startswith(_HARMLESS):
             return Unknown("", frozenset())
         return None
+
+    def _executed(self) -> Value:
+        """``exec``: objects may be changed, and names may have got another value."""
+        for number in (self.frame, self.globals[self.frame]):
+            for name, cell in list(self.state.frames[number].items()):
+                self.escape([cell.value], "changed where it cannot be followed")
+                if isinstance(cell.value, (Known, Several)):
+                    self.state.names(number)[name] = Cell(Unknown("written by exec()"), cell.place)
+        return NONE
 
     def _worked_out(self, work: Callable[..., Any], arguments: Arguments) -> Value:
         try:

@@ -121,6 +121,8 @@ class Machine:
         self.tested: dict[str, Value] = {}
         self.used_defaults: dict[str, str] = {}
         self.asked_base = False
+        self.makers: frozenset[str] = frozenset()  # functions from elsewhere that are known to return a configuration
+        self.asked_makers: set[str] = set()  # functions whose results start a training
         self.notes: dict[str, int] = {}  # what could not be followed -> line
         self.sites: list[ast.expr] = []  # calls in the file itself that lead into other files
 
@@ -200,6 +202,10 @@ class Machine:
             return self.class_attribute(owner, name)
         record = self.record(owner)
         if record is None:
+            for number in may_be(owner):  # the parts that a write through this value may reach
+                held = self.state.heap.get(number)
+                if held is not None and held.kind in SETTINGS and name not in held.fields:
+                    self.part(Ref(number), self.state.own(number), name)
             return Unknown(owner.why if isinstance(owner, Unknown) else "", frozenset(self.state.reachable([owner])))
         assert isinstance(owner, Ref)
         cell = record.fields.get(name)
@@ -338,6 +344,18 @@ class Machine:
         if isinstance(value, dict):
             return self.make_dict({name: self.of(item) for name, item in value.items()})
         return NOTHING
+
+
+def is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function yields."""
+    todo: list[ast.AST] = list(node.body)
+    while todo:
+        child = todo.pop()
+        if isinstance(child, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            todo += ast.iter_child_nodes(child)
+    return False
 
 
 Builtin = Callable[..., Any]

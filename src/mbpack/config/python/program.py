@@ -106,12 +106,17 @@ def follow(
         PythonError: it is no Python.
     """
     tree = tree if tree is not None else parse_source(source)
+    makers: frozenset[str] = frozenset()
 
     def run(defaults: bool, forced: Forced | None = None) -> Upstream:
-        return _run(tree, path, base, defaults, forced or {}, command)
+        return _run(tree, path, base, defaults, forced or {}, command, makers)
 
     certain = run(False)
     usual = run(True) if certain.used_defaults else certain
+    makers = frozenset(certain.asked_makers | usual.asked_makers)
+    if makers:
+        certain = run(False)
+        usual = run(True) if certain.used_defaults else certain
     worlds = [World("", certain), World(_label(certain.used_defaults), usual, True)]
     tried, steps = 2, certain.steps + usual.steps
     for condition in [held for held in certain.conditions.values() if held.matters][:MAX_CONDITIONS]:
@@ -235,7 +240,7 @@ class Reader(Upstream):
         self.given: list[Ref] = []
         before = len(self.shown)
         try:
-            value = self.enter(function, Arguments(values=[NONE] if owner is not None else []))
+            value = self.enter(function, Arguments(values=[NONE] if owner is not None else [], open=not self.defaults))
         except Ended:
             value = NONE
         if len(self.shown) > before:
@@ -340,9 +345,16 @@ class Reader(Upstream):
 
 
 def _run(
-    tree: ast.Module, path: str | None, base: Base | None, defaults: bool, forced: Forced, command: Command | None
+    tree: ast.Module,
+    path: str | None,
+    base: Base | None,
+    defaults: bool,
+    forced: Forced,
+    command: Command | None,
+    makers: frozenset[str],
 ) -> Upstream:
     reader = Reader(tree, base, defaults, forced, path, command)
+    reader.makers = makers
     try:
         reader.start()
     except (OutOfSteps, RecursionError):
