@@ -15,7 +15,7 @@ from mbpack.config.projected import changed_paths
 from mbpack.config.run import Run
 from mbpack.engine.check import asked
 from mbpack.engine.doctor import Request
-from mbpack.engine.reads import TARGET, Path, Touched, reads
+from mbpack.engine.reads import TARGET, Path, Touched, is_known
 from mbpack.engine.result import Result
 from mbpack.rules.base import Finding, Rule
 from mbpack.rules.training.refused import FOUND, TRIED
@@ -111,10 +111,10 @@ def _signs(run: Run, new: Run, changed: Iterable[Path]) -> Iterable[str]:
 def _asked_again(base: Result, run: Run, new: Run, touched: Touched, signs: set[str]) -> list[Finding] | None:
     before, now = set(asked(run)), asked(new)
     values_only = all(_is_plain_value(run, path) and _is_plain_value(new, path) for path in touched.leaves)
-    concerned, known = touched.concerned(signs), reads()
+    concerned = touched.concerned(signs)
     if values_only:
         concerned -= _ABOUT_NAMES
-    again = [rule for rule in now if rule.slug in concerned or rule not in before or rule.slug not in known]
+    again = [rule for rule in now if rule.slug in concerned or rule not in before or not is_known(rule)]
     gone = before.difference(now).union(again)
     kept = [finding for finding in base.findings if finding.rule not in gone]
     if base.candidates is not None:

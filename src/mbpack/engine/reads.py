@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from mbpack import rules
@@ -33,7 +33,7 @@ TARGET = "_target_"
 ANYTHING = frozenset({"@layers", "@evidence", "@overrides", "@stopped", "@classes", "@found", "@step", "@nodes", "@flags"})
 
 #: Sections whose keys are all read one by one.
-_WHOLE = frozenset({("dataset",), ("model",)})
+_WHOLE = frozenset({"dataset", "model"})
 
 Path = tuple[str, ...]
 
@@ -91,15 +91,11 @@ class Touched:
 
         Of a model and a dataset as a whole, rules ask only whether there is one: their keys are read one by one.
         """
-        at, below, signs = _index(self._release)
         found: set[str] = set()
         for path in self.leaves:
-            found |= below.get(path, frozenset())
-            for depth in range(1, len(path)):
-                if path[:depth] not in _WHOLE:
-                    found |= at.get(path[:depth], frozenset())
+            found |= _readers(self._release, path)
         for sign in others:
-            found |= signs.get(sign, frozenset())
+            found |= _with(f" {sign} ")
         return found
 
     def has(self, key: str) -> bool:
@@ -133,19 +129,31 @@ def _parts(release: Release, key: str) -> tuple[Path, ...]:
     return (parts,)
 
 
+@lru_cache(maxsize=4096)
+def _readers(release: Release, path: Path) -> frozenset[str]:
+    """The slugs of the rules that read something at, above or below a path."""
+    from mbpack.checks.values import canonical
+
+    names = [name for depth, name in enumerate(path) if (depth, name) != (1, "transformer")]
+    key = canonical(release, ".".join(names))
+    parts = key.split(".")
+    above = (".".join(parts[:depth]) for depth in range(1, len(parts)))
+    return _with(f" {key} ", f" {key}.", *(f" {owner} " for owner in above if owner not in _WHOLE))
+
+
+def _with(*texts: str) -> frozenset[str]:
+    """The slugs of the lines that hold one of some texts: quicker than to take all lines apart."""
+    return frozenset(slug for slug, line in _lines().items() if any(text in line for text in texts))
+
+
 @cache
-def _index(release: Release) -> tuple[dict[Path, set[str]], dict[Path, set[str]], dict[str, set[str]]]:
-    """The slugs of the rules that read something at a path, at or below a path, and something that is no key."""
-    at: dict[Path, set[str]] = {}
-    below: dict[Path, set[str]] = {}
-    signs: dict[str, set[str]] = {}
-    for slug, known in reads().items():
-        for key in (*known.alone, *known.more):
-            if key[0] == "@":
-                signs.setdefault(key, set()).add(slug)
-                continue
-            for parts in _parts(release, key):
-                at.setdefault(parts, set()).add(slug)
-                for depth in range(1, len(parts) + 1):
-                    below.setdefault(parts[:depth], set()).add(slug)
-    return at, below, signs
+def _lines() -> dict[str, str]:
+    """Slug -> its line with blanks around every key."""
+    with open(FILE, encoding="utf-8") as file:
+        pairs = (line.rstrip("\n").partition("\t") for line in file)
+        return {slug: f" {keys} ".replace("\t", "  ") for slug, _, keys in pairs}
+
+
+def is_known(rule: Rule) -> bool:
+    """Whether it is on record what a rule reads."""
+    return rule.slug in _lines()
