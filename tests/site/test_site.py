@@ -140,7 +140,8 @@ def test_names_in_a_text_are_links(built: Built) -> None:
 
 
 def test_a_family_page_says_what_explain_says(built: Built) -> None:
-    assert "refused: its attention is not implemented for packed rows" in text_of(built.trees["families/gemma2.html"])
+    shown = text_of(built.trees["families/gemma2.html"])
+    assert "in-batch packing 0.3 to nightly: refused: its attention is not implemented for packed rows" in shown
 
 
 def test_releases_say_which_keys_changed_their_name(built: Built) -> None:
@@ -221,7 +222,8 @@ def test_the_python_page_names_everything_public(built: Built) -> None:
 
     shown = text_of(built.trees["python.html"])
     assert all(f"mbpack.{name}" in shown for name in api.__all__)
-    assert "raise_on" in shown
+    assert "raise_on: RaiseOn = 'error'" in shown
+    assert "CheckFailed: there is a finding of severity raise_on or worse." in shown
 
 
 # ---------------------------------------------------------------------- the quick start

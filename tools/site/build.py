@@ -32,6 +32,18 @@ MENU = (
     guides.COMMAND_INDEX,
 )
 
+#: What stands at the bottom of every page.
+MORE = (
+    Crumb("Pack length", "pack-length.html"),
+    Crumb("GPU memory", "memory.html"),
+    Crumb("Editors, CI, agents", "editors.html"),
+    Crumb("JSON", "json.html"),
+    Crumb("Python", "python.html"),
+    Crumb("Recorded sessions", "sessions.html"),
+    Crumb("How far to trust it", "trust.html"),
+    Crumb("Changes", "changes.html"),
+)
+
 
 class Site:
     """Pages in their order and files, before they are rendered."""
@@ -76,6 +88,7 @@ def build(site: Site | None = None) -> dict[str, bytes]:
                 body=_Safe(body),
                 headings=headings,
                 menu=MENU,
+                more=MORE,
                 here=page.crumbs[0].path if page.crumbs else page.path,
                 before=chapter[number - 1] if number and page.language == "en" else None,
                 after=chapter[number + 1]

@@ -13,7 +13,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 _CODE = re.compile(r"\b[A-Z]{3}\d{3}\b")
-_LANGUAGES = {"yaml": "yaml", "python": "python", "json": "json", "toml": "toml", "sh": "bash", "console": "console"}
+_LANGUAGES = {"yaml": "yaml", "python": "python", "json": "json", "toml": "toml", "sh": "bash"}
 _FORMATTER = HtmlFormatter(nowrap=True)
 
 
@@ -106,8 +106,12 @@ class Markup:
             most = int(options.removeprefix("lines=")) if options else 1000
             ran = [next(env["ran"]) for _ in content.strip().splitlines()]
             return f'<pre tabindex="0" class="run"><code>{_ran(ran, most)}</code></pre>\n'
-        shape = ' class="console"' if kind == "console" else ""
-        return f'<pre tabindex="0"{shape}><code>{self.coloured(content, kind)}</code></pre>\n'
+        if kind == "console":
+            shown = "\n".join(
+                _command(line[2:]) if line.startswith("$ ") else escape(line) for line in content.rstrip("\n").split("\n")
+            )
+            return f'<pre tabindex="0" class="run"><code>{shown}</code></pre>\n'
+        return f'<pre tabindex="0"><code>{self.coloured(content, kind)}</code></pre>\n'
 
     def coloured(self, content: str, language: str) -> str:
         """A text of a language as HTML."""
@@ -119,11 +123,17 @@ class Markup:
         return str(highlight(content, self._lexers[name], _FORMATTER))
 
 
+def _command(line: str) -> str:
+    """A command line that breaks between words, and at no hyphen."""
+    words = " ".join(f'<span class="w">{escape(word)}</span>' for word in line.split(" "))
+    return f'<span class="command"><span class="prompt">$</span> {words}</span>'
+
+
 def _ran(lines: Sequence[tuple[str, tuple[int, str]]], most: int) -> str:
     """Command lines and the first lines of what each prints."""
     parts = []
     for line, (_, printed) in lines:
-        parts.append(f'<span class="command"><span class="prompt">$</span> {escape(line)}</span>')
+        parts.append(_command(line))
         shown = printed.rstrip("\n").split("\n") if printed.strip() else []
         parts += [escape(one) for one in shown[:most]]
         if len(shown) > most:

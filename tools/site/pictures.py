@@ -97,9 +97,7 @@ def bars(found: list[tuple[int, dict[str, Any]]]) -> str:
             )
             x += share * scale
         low, high_end = (left + data["range_gib"][end] * scale for end in ("low", "high"))
-        parts.append(
-            f'<line class="range" x1="{low:.1f}" x2="{high_end:.1f}" y1="{y + high + 5}" y2="{y + high + 5}" style="stroke-width:3"/>'
-        )
+        parts.append(f'<line class="range" x1="{low:.1f}" x2="{high_end:.1f}" y1="{y + high + 5}" y2="{y + high + 5}"/>')
         parts.append(
             f'<text class="small" x="{left + width + 12}" y="{y + 20}">{data["range_gib"]["likely"]:.0f} GiB: {escape(data["verdict"])}</text>'
         )

@@ -75,21 +75,13 @@ def _kind(schema: dict[str, Any], root: dict[str, Any]) -> str:
 
 def python() -> Page:
     """`mbpack.check` and what it returns, from signatures and docstrings."""
-    module = inspect.getdoc(api) or ""
-    parts = [
-        plain(module.partition("\n")[2].split("\n\n    ")[0].strip()),
-        fenced(
-            "import mbpack\n\nmbpack.check(cfg)  # raises mbpack.CheckFailed with the report\nreport = mbpack.check(cfg, raise_on=None)",
-            "python",
-        ),
-    ]
-    rest = module.rsplit("\n\n", 1)[-1]
-    parts.append(plain(rest))
+    lead, example, rest = (inspect.getdoc(api) or "").split("\n\n")
+    parts = [plain(lead), fenced(inspect.cleandoc(example), "python"), plain(rest)]
     for name in api.__all__:
         thing = getattr(mbpack, name)
         parts.append(f"## mbpack.{name}")
         if inspect.isfunction(thing):
-            signature = re.sub(r", (?=\w+:|\*)", ",\n    ", str(inspect.signature(thing)))
+            signature = re.sub(r", (?=\w+:|\*)", ",\n    ", re.sub(r"(: |-> )'([^']+)'", r"\1\2", str(inspect.signature(thing))))
             parts.append(fenced(f"{name}{signature}", "python"))
         parts.append(_docstring(inspect.getdoc(thing) or ""))
         if isinstance(thing, type):

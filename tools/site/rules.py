@@ -62,9 +62,10 @@ def _text(rule: Rule) -> Iterator[str]:
             yield raw("</div>")
     if doc.notes:
         yield f"## Release notes\n\n{plain(doc.notes)}"
-    proof = " ".join(line.strip() for line in proof_lines(rule, WIDE))
+    proof = [line.removeprefix("Proof").strip() for line in proof_lines(rule, WIDE)]
     if proof:
-        yield f"## How the consequence is known\n\n{plain(proof.removeprefix('Proof').strip())}"
+        where = "".join(f"\n- {code(path)}" for path in " ".join(proof[1:]).split(", ") if path)
+        yield f"## How the consequence is known\n\n{plain(proof[0][0].upper() + proof[0][1:])}{':' if where else '.'}\n{where}"
     keys = sorted(explain_more.keys_read(rule) & KEYS)
     if keys:
         yield "## Keys it reads\n\n" + ", ".join(code(key) for key in keys)

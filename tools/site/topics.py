@@ -24,7 +24,8 @@ from mbpack.rules.documentation import page_of
 _STYLE = Style(colour=True, width=100_000)
 _BOLD = re.compile(r"^\x1b\[1m(.*?)\x1b\[0m(.*)$")
 _NAME = re.compile(r"[\w.]+")
-_LABEL = re.compile(r"^( {0,2}\S[\w ]{2,12}?) {2,}(\S.*)$")
+_LABEL = re.compile(r"^( {0,2}\S[\w. ]{0,14}?) {2,}(\S.*)$")
+_TITLES = {mode.title: name for name, mode in MODES.items()}
 
 KEY_INDEX = Crumb("Keys", "keys/index.html")
 MODE_INDEX = Crumb("Packing modes", "modes/index.html")
@@ -56,6 +57,8 @@ def _markdown(lines: list[str]) -> Iterator[str]:
             yield f"- [Pitfall {pitfall[1]}](pitfalls/{pitfall[1]}.html): {plain(pitfall[2])}"
         elif label := _LABEL.match(line):
             yield f"- **{plain(label[1].strip())}**: {plain(label[2])}"
+        elif line in _TITLES:
+            yield f"\n**[{line}]({mode_path(_TITLES[line])})**\n"
         elif line.startswith("  "):
             text = line.strip()
             yield "- " + (code(text) if _NAME.fullmatch(text) else plain(text))

@@ -130,9 +130,9 @@ def span(rule: Rule) -> str:
     first, last = rule.releases
     if (first, last) == (RELEASES[0], RELEASES[-1]):
         return "all"
-    if last is NIGHTLY:
-        return f"{first} and later"
-    return first.name if first is last else f"{first} to {last}"
+    if first is last:
+        return first.name
+    return f"{first} and later" if last is NIGHTLY else f"{first} to {last}"
 
 
 def _rules(style: Style) -> Iterator[str]:
