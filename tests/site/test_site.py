@@ -177,11 +177,11 @@ def test_recorded_sessions_show_what_the_commands_print(built: Built) -> None:
 
 
 def test_frames_of_the_wizard_are_those_of_the_readme(built: Built) -> None:
-    assert len(guides.frames()) > 15
-    drawn = {path for path in built.files if path.startswith("sessions/init-")}
-    assert len(drawn) == 7
-    shown = " ".join(ElementTree.fromstring(built.files["sessions/init-3.svg"]).itertext()).replace("\xa0", " ")
-    assert "Recipe or model family" in shown
+    shown = guides.frames()
+    assert len(shown) > 8
+    for number, frame in enumerate(shown):
+        drawn = "".join(ElementTree.fromstring(built.files[f"sessions/init-{number}.svg"]).itertext())
+        assert "".join(frame.split()) in "".join(drawn.replace("\xa0", " ").split())
 
 
 def test_the_map_is_what_the_wizard_recommends(built: Built) -> None:

@@ -111,15 +111,13 @@ def sessions(recorder: Recorder) -> tuple[dict[str, bytes], Page]:
         files[f"sessions/{name}.svg"] = svg(f"mbpack {name}", command, printed).encode()
         parts += [f"## mbpack {name}", terminal(name, command, words), _as_text(command, recorder)]
     parts.append("## mbpack init")
-    parts.append("A session at a terminal: Enter takes what is proposed, `?` explains, `b` goes back.")
-    shown = frames()
-    for number in (0, 3, 4, *range(len(shown) - 6, len(shown) - 2)):
-        files[f"sessions/init-{number}.svg"] = svg(f"mbpack init {number}", "mbpack init", shown[number], 110).encode()
-        parts.append(
-            raw(
-                f'<figure class="wide"><div class="scroll" tabindex="0"><img src="{{up}}sessions/init-{number}.svg" loading="lazy" alt="A question of mbpack init"/></div></figure>'
-            )
-        )
+    parts.append(
+        "A session at a terminal: a few questions, then a review whose lines can be changed. `?` explains, `b` goes back."
+    )
+    for number, frame in enumerate(frames()):
+        files[f"sessions/init-{number}.svg"] = svg(f"mbpack init {number}", "mbpack init", frame, 128).encode()
+        image = f'<img src="{{up}}sessions/init-{number}.svg" loading="lazy" alt="mbpack init, frame {number + 1}"/>'
+        parts.append(raw(f'<figure class="wide"><div class="scroll" tabindex="0">{image}</div></figure>'))
     return files, Page("sessions.html", "Recorded sessions", "Real runs of mbpack as pictures.", "\n\n".join(parts))
 
 
