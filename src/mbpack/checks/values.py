@@ -15,12 +15,10 @@ from mbpack.facts.releases import R03, Release
 from mbpack.facts.schema import Opaque
 
 PRECISION = "mixed_precision"
-_IN_STEP = {
-    "fp8_param": "fp8_param_gather",
-    "fp8_param_gather": "fp8_param",
-    "fp4_param": "fp4_param_gather",
-    "fp4_param_gather": "fp4_param",
-}
+#: What the object of mixed precision sets when the other is set, which every loader does last.
+_FOLLOWS = {"fp8_param": "fp8_param_gather", "fp4_param": "fp4_param_gather"}
+#: What a class takes out of itself when it is finalized: its own value stands again.
+_TAKEN_OUT = {"MockGPTDatasetConfig": ("dataset.blend", "dataset.blend_per_split")}
 SEQ, CORE_SEQ = "dataset.seq_length", "dataset.sequence_length"
 
 
@@ -106,10 +104,13 @@ class Values:
         section, _, name = path.partition(".")
         if section == PRECISION and name:
             named = self.read(PRECISION)
-            if name in _IN_STEP and self.run.settings.written(f"{PRECISION}.{_IN_STEP[name]}") is not None:
-                return OPEN  # setting one of the two sets the other
+            if isinstance(named, Held) and name in _FOLLOWS:
+                both = self.run.settings.python and self.run.settings.written(path) is not None
+                return OPEN if both else self.read(f"{PRECISION}.{_FOLLOWS[name]}")
             if isinstance(named, str):
                 return self.default((self.run.settings.schema.mixed_precision(named) or {}).get(name, OPEN))
+        if section == "dataset" and path in _TAKEN_OUT.get(self._class(section) or "", ()):
+            return None
         key = canonical(self.run.release, path)
         try:
             setting = self.run.settings.find(key)

@@ -21,7 +21,6 @@ TRIED = "tried"
 #: Where the start-up lies that the tables were run over.
 STARTED = "start-up"
 _MOST = 4
-PRECISION = "mixed_precision"
 
 
 class Refused(RejectingRule):
@@ -127,8 +126,6 @@ class Refused(RejectingRule):
             if refusal.error and (explained or (found and refusal is not refusals[0])):
                 continue  # what Python stumbles over next follows from what is refused already
             reading = read(start.table, refusal, lambda key: _is_written(run, key))
-            if run.wrote(PRECISION) and any(key.rpartition(".")[2] in _written_by_precision(run) for key in reading.keys):
-                continue  # what an object of mixed precision makes of them is for the rules to say
             if named.intersection(reading.keys) or any(_below(key, over) for key in reading.keys for over in blamed):
                 explained = True
                 continue
@@ -167,11 +164,6 @@ class Refused(RejectingRule):
             station="load" if refusal.made else _station(run, start, refusal),
             offset=blamed.item.span.end if made and blamed.item is not None else 1,
         )
-
-
-def _written_by_precision(run: Run) -> Collection[str]:
-    """The fields that mixed precision writes over those of the model."""
-    return run.settings.schema.fields("MixedPrecisionConfig") or ()
 
 
 def _own(key: str) -> str:
