@@ -16,7 +16,7 @@ import yaml
 
 from mbpack.config.context import Given
 from mbpack.config.document import parse
-from mbpack.config.evidence import Evidence, Metadata, Packs, RawData, Row, RowStatistics, Shard
+from mbpack.config.evidence import Evidence, Metadata, Packs, RawData, Row, RowStatistics, SavedRun, Shard
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
 from mbpack.facts.artifacts import COLUMNS
@@ -61,6 +61,7 @@ def evidence_of(found: Mapping[str, Any]) -> Evidence:
         "other_directories",
         "environ",
         "generation_block",
+        "saved",
     }
     assert set(found) <= known, f"unknown words: {set(found) - known}"
     raw = found.get("raw")
@@ -72,6 +73,7 @@ def evidence_of(found: Mapping[str, Any]) -> Evidence:
         own_directory=found.get("own_directory"),
         generation_block=found.get("generation_block"),
         other_directories=tuple(found.get("other_directories", ())),
+        saved=SavedRun(**{"folder": "checkpoints/run", **found["saved"]}) if "saved" in found else None,
     )
 
 

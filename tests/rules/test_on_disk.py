@@ -22,10 +22,11 @@ from mbpack.report.json import finding_data
 from mbpack.rules.data import tokenisation
 from mbpack.rules.packing import loss
 from mbpack.rules.packs import building, jobs, metadata, paths, shards
+from mbpack.rules.training import resumed_rows
 from tests.conftest import DATA, load_cases, slugs
 from tests.rules.found import doctor_with, evidence_of
 
-MODULES = (loss, building, jobs, paths, metadata, shards, tokenisation)
+MODULES = (loss, building, jobs, paths, metadata, shards, tokenisation, resumed_rows)
 RULES = [rule for module in MODULES for rule in module.RULES]
 CASES = [
     pytest.param(case, id=f"{file.stem}:{case['name']}")

@@ -181,6 +181,19 @@ class PlannedPacks(Struct, frozen=True):
     exact: bool
 
 
+class SavedRun(Struct, frozen=True):
+    """What the checkpoint that a run goes on from was trained on, as its saved configuration says.
+
+    ``pack_size`` in tokens is None where rows were not packed offline.
+    """
+
+    folder: str
+    iteration: int
+    global_batch_size: int | None = None
+    pack_size: int | None = None
+    in_batch: bool = False
+
+
 class Evidence(Struct, frozen=True):
     """Everything that was looked at. None means that nobody looked."""
 
@@ -195,6 +208,8 @@ class Evidence(Struct, frozen=True):
     #: Whether the chat template of a local tokenizer marks the answers by a generation block.
     generation_block: bool | None = None
     other_directories: tuple[str, ...] = ()
+    #: The checkpoint that the run goes on from; None where there is none, or nobody looked.
+    saved: SavedRun | None = None
 
     def split(self, name: str) -> Packs:
         """The packs of a split; raises Unknown where nobody looked."""

@@ -23,6 +23,7 @@ from mbpack.inspect.places import (
     places,
     resolve,
 )
+from mbpack.inspect.resumed import saved_run
 from mbpack.inspect.tokenizer import generation_block
 
 #: Bytes of a JSONL file in which lines are counted; of a longer one the first part is taken for the whole.
@@ -45,6 +46,12 @@ def collect(
     raises for what is on the disk, and runs nothing that ``.npy`` packs hold; without pyarrow (or numpy) rows stay unknown.
     """
     base = os.getcwd() if base is None else base
+    found = _collected(run, base, full=full, eos=eos, progress=progress)
+    saved = saved_run(run, base)
+    return found if saved is None else replace(found, saved=saved)
+
+
+def _collected(run: Run, base: str, *, full: bool, eos: int | None, progress: Progress | None) -> Evidence:
     try:
         if not run.offline:
             return _unpacked(run, base)

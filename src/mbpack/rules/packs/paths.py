@@ -150,6 +150,7 @@ class ParquetMultDropped(Rule):
     """
 
     code, slug = "DAT114", "data/parquet-mult-dropped"
+    routine = True
     releases = (R04, R05)
 
     def check(self, run: Run) -> Iterator[Finding]:
