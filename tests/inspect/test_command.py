@@ -20,7 +20,7 @@ def packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A builder's directory with both splits, in the working directory."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path / NAME / "training_16.idx.parquet", [row((8, 3), (8, 2))] * 6)
-    write(tmp_path / NAME / "validation_16.idx.parquet", [row((12, 3), (4, 2))] * 2)
+    write(tmp_path / NAME / "validation_16.idx.parquet", [row((12, 3), (4, 2))] * 8)
     metadata(tmp_path / NAME / "16_metadata.jsonl", entry(16, 2, 8), entry(16, 2, 12))
     return tmp_path
 
@@ -35,7 +35,7 @@ def slugs(data: dict[str, Any], index: int = 0) -> list[str]:
 
 
 def test_good_packs(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, data = report(capsys, NAME, "--cp", "2", "--gbs", "3")
+    code, data = report(capsys, NAME, "--cp", "2", "--gbs", "2")
     assert (code, slugs(data), data["summary"]) == (0, [], {"files": 1, "errors": 0, "warnings": 0})
     training = data["files"][0]["packs"]["splits"]["training"]
     assert training | {"path": ""} == {
@@ -57,10 +57,10 @@ def test_good_packs(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "efficiency": 1.0,
     }
     assert data["files"][0]["packs"]["step"] == {
-        "global_batch_size": 3,
-        "steps_per_epoch": 2,
-        "tokens": 48,
-        "samples": 6,
+        "global_batch_size": 2,
+        "steps_per_epoch": 3,
+        "tokens": 32,
+        "samples": 4,
     }
 
 
@@ -69,6 +69,12 @@ def test_packs_for_another_topology(packs: Path, capsys: pytest.CaptureFixture[s
     assert code == 1
     assert set(slugs(data)) >= {"align/pad-seq-to-mult-cp", "gbs/not-enough-rows"}
     assert {finding["line"] for finding in data["files"][0]["findings"]} == {None}
+
+
+def test_a_batch_is_held_against_the_evaluation_packs_too(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(packs / NAME / "validation_16.idx.parquet", [row((12, 3), (4, 2))] * 2)
+    code, data = report(capsys, NAME, "--gbs", "3")
+    assert (code, slugs(data)) == (1, ["gbs/eval-not-enough-rows"])
 
 
 def test_text(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:

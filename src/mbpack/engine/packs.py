@@ -47,6 +47,7 @@ ABOUT_PACKS = (
     "data/blend-glob",
     "graph/metadata-stale",
     "gbs/not-enough-rows",
+    "gbs/eval-not-enough-rows",
     "gbs/tokens-per-step",
     "loss/mask-density",
     "loss/zero-loss-rows",

@@ -51,7 +51,7 @@ def _rows(found: RowStatistics, size: int | None) -> dict[str, Any]:
         "longest_row": found.longest_row,
         "shortest_row": found.shortest_row,
         "aligned_to": reduce(gcd, found.lengths),
-        "supervised": round(found.supervised / found.tokens, 4) if found.tokens else 0.0,
+        "supervised": round(found.density or 0.0, 4),
         "rows_without_loss": found.rows_without_loss,
         "broken_rows": found.broken_rows,
         "largest_token": found.largest_token,
