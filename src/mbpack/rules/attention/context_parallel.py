@@ -90,7 +90,7 @@ class PerTokenLoss(RejectingRule):
             f"context parallel {run.cp} needs calculate_per_token_loss: true"
             if outcome in (REJECTED, CRASH_DATA, SILENT)
             else "run_recipe.py sets calculate_per_token_loss to true for context parallelism",
-            why="A context parallel rank whose tokens are all masked would divide zero by zero: the loss becomes NaN or wrong.",
+            why="Every context parallel rank would average over its own tokens: those of a rank with few answers count more.",
             related=(CP,),
             fix=Fix("calculate_per_token_loss: true", set_to(run, (PER_TOKEN, True)), safe=outcome is not SILENT),
         )
@@ -199,9 +199,9 @@ class CommTypeListLength(RejectingRule):
 
     @staticmethod
     def _one_for_all(run: Run, kinds: list[Any]) -> Fix:
-        """Equal entries mean the same as one text; of different ones the first is as good a guess as any."""
+        """Equal entries mean the same as one text; of different ones p2p is what any model takes."""
         same = len({str(kind) for kind in kinds}) == 1
-        kind = kinds[0] if kinds and isinstance(kinds[0], str) else "p2p"
+        kind = kinds[0] if same and isinstance(kinds[0], str) else "p2p"
         return Fix(f"cp_comm_type: {kind} for all layers, or one entry per layer", set_to(run, (COMM, kind)), same)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.graphs import IMPL, LEGACY_NAMES, MODULES, SCOPE, graph_impl, scope_names
 from mbpack.config.run import Run
+from mbpack.config.settings import Unknown
 from mbpack.facts.releases import NIGHTLY, R03, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_to, words
 
@@ -45,11 +46,18 @@ class LocalScoped(RejectingRule):
             IMPL,
             "cuda_graph_impl local captures only the full iteration from 0.6 on",
             related=(graphs.key,),
-            fix=Fix(
-                "cuda_graph_impl: transformer_engine for scoped capture",
-                set_to(run, (IMPL, "transformer_engine")),
-            ),
+            fix=Fix("cuda_graph_impl: none", set_to(run, (IMPL, "none")))
+            if _rows_vary(run)
+            else Fix("cuda_graph_impl: transformer_engine for scoped capture", set_to(run, (IMPL, "transformer_engine"))),
         )
+
+
+def _rows_vary(run: Run) -> bool:
+    """Whether rows are packed in the batch, which no graph can follow."""
+    try:
+        return bool(run.in_batch)
+    except Unknown:
+        return False
 
 
 class FullIterationSpelling(RejectingRule):

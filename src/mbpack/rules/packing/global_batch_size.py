@@ -46,17 +46,28 @@ class GbsDivisible(Rule):
             return
         unit = int(mbs) * run.dp
         if gbs % unit:
-            near = formulas.nearest_multiples(int(gbs), unit)
+            refused = self._refused_before(run, int(gbs))
+            near = formulas.nearest_multiples(int(gbs), formulas.lcm(unit, refused or unit))
             yield self.finding(
                 run,
-                CRASH_DATA,
+                CRASH_DATA.as_info() if refused else CRASH_DATA,
                 GBS,
-                f"global_batch_size {gbs} is not a multiple of {unit} = MBS {mbs} x DP {run.dp}",
+                ("behind the start-up check, " if refused else "")
+                + f"global_batch_size {gbs} is not a multiple of {unit} = MBS {mbs} x DP {run.dp}",
                 why=f"Data parallel {run.dp} = {run.gpus} GPUs / (TP {run.tp} x PP {run.pp} x CP {run.cp}); every rank needs "
                 "the same whole number of microbatches.",
                 related=(MBS,),
                 fix=Fix(f"global_batch_size: {words(near, 'or')}", set_to(run, (GBS, near[-1]))),
             )
+
+    @staticmethod
+    def _refused_before(run: Run, gbs: int) -> int:
+        """What the evaluation needs the same number to be a multiple of, where the start-up refuses it for that; else 0."""
+        if run.release < R05 or run.maybe(EVAL_GBS) is not None:
+            return 0
+        mbs, ranks = run.eval_mbs, _evaluation_ranks(run)
+        unit = mbs * ranks if isinstance(mbs, int) and isinstance(ranks, int) else 0
+        return unit if unit > 0 and gbs % unit else 0
 
 
 class GbsEvalDivisible(RejectingRule):

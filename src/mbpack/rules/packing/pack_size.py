@@ -79,7 +79,7 @@ class PackSizeEqualsSeq(Rule):
         limit = sample_limit(run)
         if limit is not None and limit > size:
             yield self._too_long(run, size, limit)
-        elif limit is not None and 0 < limit < size and limit == run.maybe(DATA_SEQ):
+        elif limit is not None and 0 < limit < size and limit == run.maybe(DATA_SEQ) == run.maybe(MODEL_SEQ):
             yield self._shorter(run, size, limit)
         yield from self._model(run, size)
 
