@@ -293,6 +293,7 @@ def test_answers_are_kept_as_they_are_given_and_offered_again(tmp_path: Path) ->
     assert "tensor_model_parallel_size: 2" in (work / "packing.yaml").read_text()
     with Terminal("init", "--bridge", "0.6", "--fresh", cwd=str(work), rows=90, env=state) as terminal:
         terminal.wait_for("Enter takes SFT: ")
+        terminal.wait_for("What are you training (b")
         terminal.send(CTRL_C)
         assert terminal.finish() == 130
 
@@ -369,6 +370,6 @@ def test_words_and_public_names_find_their_recipe(tmp_path: Path) -> None:
         terminal.send("b" + ENTER)
         terminal.reply("Recipe or model family", "llama 3.1 8b")
         terminal.wait_for("llama31_8b_peft_1gpu_h100_bf16_config")
-        terminal.wait_for("Your data: a path")
+        wait_for_count(terminal, "Your data: a path", 2)
         terminal.send(CTRL_C)
         assert terminal.finish() == 130
