@@ -2,7 +2,8 @@
 
 Types are those of `facts.schema` (upstream's annotations, widened by what defaults and shipped recipes hold), and null where a saved
 configuration has it. A key of the model or the dataset may belong to any of their classes. Every value may also be an expression
-(`${...}`), `???`, or an object that is made (`_target_`).
+(`${...}`), `???`, or an object that is made (`_target_`). Where `_target_` names a class that mbpack knows, only the keys of this
+class are taken. The classes share most of their keys, so these are kept in groups (`$defs`) that belong to the same classes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 _EXPRESSION = {"type": "string", "pattern": r"\$\{|^\?\?\?$"}
 _MADE = {"type": "object", "required": ["_target_"]}
 _LITERAL = re.compile(r"literal\[(.*)\]$")
-_SHARED = {"model": "any_model_fields", "dataset": "any_dataset_fields"}
+_SHARED = ("model", "dataset", "peft")
 
 
 @cache
@@ -50,42 +51,74 @@ def override_schema(release_name: str, saved_nulls: frozenset[str] | None = None
     nulls = _saved_nulls() if saved_nulls is None else saved_nulls
     release = next(release for release in RELEASES if release.name == release_name)
     known = schema(release_name)
+    groups: dict[str, Any] = {}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Megatron-Bridge {release_name} configuration",
         "description": "Override files and saved run_config.yaml files; made by mbpack schema overrides.",
         "type": "object",
         "properties": {"_target_": {"type": "string"}}
-        | {name: _section(known, release, name, nulls) for name in sorted(known.sections)},
+        | {name: _section(known, release, name, nulls, groups) for name in sorted(known.sections)},
+        "$defs": groups | {cls: _nested(known, release, cls) for cls in _classes(known, "nested")},
     }
 
 
-def _section(known: Schema, release: Release, name: str, nulls: frozenset[str]) -> dict[str, Any]:
+def _section(known: Schema, release: Release, name: str, nulls: frozenset[str], groups: dict[str, Any]) -> dict[str, Any]:
     cls = known.section_class(name)
     if cls is not None:
-        return _any_of(_object(release, name, known.fields(cls) or {}, nulls), {"type": ["null", "string"]})
+        return _any_of(_object(known, release, name, known.fields(cls) or {}, nulls), {"type": ["null", "string"]})
     if name in _SHARED:
-        return _any_of(_shared(known, release, name, nulls), {"type": ["null", "string"]})
+        return _any_of(_shared(known, release, name, nulls, groups), {"type": ["null", "string"]})
     return {}
 
 
-def _shared(known: Schema, release: Release, section: str, nulls: frozenset[str]) -> dict[str, Any]:
-    """A section of many classes: the keys of all, and of one where `_target_` names it."""
-    classes = list(_classes(known, section))
+def _shared(known: Schema, release: Release, section: str, nulls: frozenset[str], groups: dict[str, Any]) -> dict[str, Any]:
+    """A section of many classes: the keys of all, and those of one class where `_target_` names it."""
     merged: dict[str, list[Field]] = {}
-    for cls in classes:
+    holders: dict[str, list[str]] = {}
+    for cls in _classes(known, section):
         for name, field in (known.fields(cls) or {}).items():
             merged.setdefault(name, []).append(field)
-    properties = {name: _described(release, f"{section}.{name}", fields, nulls) for name, fields in sorted(merged.items())}
-    return {"type": "object", "properties": _instantiated(properties), "additionalProperties": False}
+            holders.setdefault(name, []).append(cls)
+    properties = {name: _described(known, release, f"{section}.{name}", fields, nulls) for name, fields in sorted(merged.items())}
+    found = {"type": "object", "properties": _instantiated(properties), "additionalProperties": False}
+    return found | {"allOf": _branches(known, section, holders, groups)}
+
+
+def _branches(known: Schema, section: str, holders: Mapping[str, list[str]], groups: dict[str, Any]) -> list[dict[str, Any]]:
+    """For each class of a section: where `_target_` is its path, every key is in one of its groups."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for name, classes in sorted(holders.items()):
+        together.setdefault(tuple(classes), []).append(name)
+    own: dict[str, list[dict[str, str]]] = {}
+    for number, (classes, names) in enumerate(together.items()):
+        groups[f"{section}-{number}"] = {"enum": names}
+        for cls in classes:
+            own.setdefault(cls, []).append({"$ref": f"#/$defs/{section}-{number}"})
+    return [
+        {
+            "if": {"required": ["_target_"], "properties": {"_target_": {"const": known.path(cls)}}},
+            "then": {"propertyNames": {"anyOf": [{"enum": list(_INSTANTIATION)}, *refs]}},
+        }
+        for cls, refs in own.items()
+    ]
+
+
+def _nested(known: Schema, release: Release, cls: str) -> dict[str, Any]:
+    """An object inside a section, such as the packing specs; another class may stand in its place, whose keys are its own."""
+    fields = known.fields(cls) or {}
+    found = _object(known, release, "", fields, frozenset())
+    del found["additionalProperties"]
+    other = {"required": ["_target_"], "properties": {"_target_": {"not": {"const": known.path(cls)}}}}
+    return found | {"if": {"not": other}, "then": {"propertyNames": {"enum": [*_INSTANTIATION, *fields]}}}
 
 
 def _classes(known: Schema, kind: str) -> Iterator[str]:
     return (cls for cls in known.classes() if known.kind(cls) == kind)
 
 
-def _object(release: Release, path: str, fields: Mapping[str, Field], nulls: frozenset[str]) -> dict[str, Any]:
-    properties = {name: _described(release, f"{path}.{name}", [field], nulls) for name, field in sorted(fields.items())}
+def _object(known: Schema, release: Release, path: str, fields: Mapping[str, Field], nulls: frozenset[str]) -> dict[str, Any]:
+    properties = {name: _described(known, release, f"{path}.{name}", [field], nulls) for name, field in sorted(fields.items())}
     return {"type": "object", "properties": _instantiated(properties), "additionalProperties": False}
 
 
@@ -93,7 +126,7 @@ def _instantiated(properties: dict[str, Any]) -> dict[str, Any]:
     return {name: {} for name in _INSTANTIATION} | properties
 
 
-def _described(release: Release, path: str, fields: list[Field], nulls: frozenset[str]) -> dict[str, Any]:
+def _described(known: Schema, release: Release, path: str, fields: list[Field], nulls: frozenset[str]) -> dict[str, Any]:
     """One key: its kinds, its default where all classes share it, and what it is, in the words of `mbpack explain`."""
     kinds = [kind for field in fields for kind in _split(field.type)]
     default = fields[0].default
@@ -101,7 +134,7 @@ def _described(release: Release, path: str, fields: list[Field], nulls: frozense
         kinds.append(_kind_of(default))
     if path in nulls:
         kinds.append("null")
-    found = _kinds(kinds)
+    found = _kinds(known, kinds)
     meaning = MEANINGS.get(canonical_name(release, path))
     if meaning is not None:
         found["description"] = meaning.text
@@ -116,8 +149,8 @@ def _kind_of(value: Any) -> str:
     return {bool: "bool", int: "int", float: "float", str: "str"}.get(type(value), "any")
 
 
-def _kinds(kinds: list[str]) -> dict[str, Any]:
-    """The schema of a value of any of these kinds; open where one of them is an object or a list."""
+def _kinds(known: Schema, kinds: list[str]) -> dict[str, Any]:
+    """The schema of a value of any of these kinds; open where one of them is a list or an object of a class that is not known."""
     choices: list[dict[str, Any]] = []
     for kind in dict.fromkeys(kinds):
         literal = _LITERAL.match(kind)
@@ -126,6 +159,8 @@ def _kinds(kinds: list[str]) -> dict[str, Any]:
             choices.append({"enum": values})
         elif kind in _KINDS:
             choices.append(_KINDS[kind])
+        elif known.kind(kind) == "nested":
+            choices.append({"$ref": f"#/$defs/{kind}"})
         else:
             return {}
     return {"anyOf": [*choices, _EXPRESSION, _MADE]}
