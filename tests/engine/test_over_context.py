@@ -44,22 +44,29 @@ def test_what_both_launchers_refuse_is_certain() -> None:
 
 
 def test_a_number_of_gpus_from_which_on_it_fails() -> None:
-    finding = found(judged(BATCH, gpus=None, launcher="script"), "gbs/divisible")
+    finding = found(judged(BATCH, gpus=None, launcher="script"), "gbs/eval-divisible")
     held = finding.holds_for
     assert held is not None
     assert held.input == "gpus"
     copies = [int(count) for count in held.not_with]
     assert max(copies) < min(map(int, held.such_as))
+    assert (finding.outcome.severity, finding.fix) == ("info", None)  # the file trains on fewer
     for count in copies:
-        assert "gbs/divisible" not in {f.rule.slug for f in judged(BATCH, gpus=count, launcher="script").findings}
+        assert "gbs/eval-divisible" not in {f.rule.slug for f in judged(BATCH, gpus=count, launcher="script").findings}
     for count in map(int, held.such_as):
-        assert "gbs/divisible" in {f.rule.slug for f in judged(BATCH, gpus=count, launcher="script").findings}
+        assert "gbs/eval-divisible" in {f.rule.slug for f in judged(BATCH, gpus=count, launcher="script").findings}
     assert holds_for(held).startswith(f"from {min(map(int, held.such_as))} GPUs on")
 
 
 def test_a_rule_that_nothing_but_the_gpus_kept_open_is_checked() -> None:
     result = judged(BATCH, gpus=None, launcher="script")
     assert not [entry.rule.slug for entry in result.not_checked if entry.needs == ("gpus",)]
+
+
+def test_what_no_number_of_gpus_mends_is_certain() -> None:
+    text = BATCH.replace("micro_batch_size: 1", "micro_batch_size: 7")
+    finding = found(judged(text, gpus=None, launcher="script"), "gbs/eval-divisible")
+    assert (finding.outcome.severity, finding.holds_for) == ("error", None)
 
 
 def test_over_recipes_the_launcher_is_named_beside_them() -> None:

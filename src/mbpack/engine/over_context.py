@@ -1,7 +1,7 @@
 """What nobody named beside the file and what has few values: the launcher, the number of GPUs, their kind.
 
 The rules that ask for it are asked under each of its values. What holds under all of them is what it is; what holds under some is a
-warning at most and says under which. Recipes are many, and are asked another way (`mbpack.engine.over_recipes`).
+warning at most and says under which, and a note where it is a number of GPUs: every batch is refused from some number on. Recipes are many, and are asked another way (`mbpack.engine.over_recipes`).
 """
 
 from __future__ import annotations
@@ -152,11 +152,14 @@ def _merged(unknown: Input, entries: dict[int, Finding]) -> Finding | None:
 def dependent(finding: Finding, unknown: Input, held: tuple[str, ...], others: tuple[str, ...]) -> Finding:
     """A finding that some values of an unknown input bring; one that depends on the recipe already says both."""
     fix = finding.fix._replace(safe=False) if finding.fix is not None else None
+    outcome = at_most_a_warning(finding.outcome)
+    if unknown.name == "gpus":  # nothing is wrong with the file, and nobody knows what to mend
+        outcome, fix = outcome.as_info(), None
     if finding.holds_for is not None:
         holds = finding.holds_for._replace(also=f"{unknown.name} {' or '.join(held)}")
     else:
         holds = HoldsFor(len(held), len(unknown.values), held, others, unknown.name)
-    return replace(finding, outcome=at_most_a_warning(finding.outcome), fix=fix, holds_for=holds)
+    return replace(finding, outcome=outcome, fix=fix, holds_for=holds)
 
 
 def _severity(finding: Finding) -> int:

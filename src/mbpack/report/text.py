@@ -201,7 +201,12 @@ def _finding(finding: Finding, first: bool, path: str | None, style: Style) -> I
 def _note(finding: Finding, style: Style) -> Iterator[str]:
     line = place(finding)[0]
     where = f" (line {line})" if line and not is_argument(finding.setting) else ""
-    lines = style.wrap(finding.message + where, f"note {finding.rule.code}  ", "      ")
+    when = ""
+    if finding.holds_for is not None:
+        from mbpack.report.candidates import holds_for
+
+        when = f", {holds_for(finding.holds_for)}"
+    lines = style.wrap(finding.message + where + when, f"note {finding.rule.code}  ", "      ")
     yield style.paint("info", "note") + lines[0][4:]
     yield from lines[1:]
 
