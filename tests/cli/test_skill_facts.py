@@ -55,7 +55,7 @@ FACTS = {
     "the global batch divides by the data parallel size and is not below it": Fact(
         "What must the global batch be?",
         ("doctor small.yaml --format concise", "explain gbs --gbs 8 --dp 2", "explain 9"),
-        (r"GBS101 error: global_batch_size 1 is not a multiple of 2", r"GBS must be a multiple of MBS x DP", r"microbatches 4"),
+        (r"GBS102 error: global_batch_size .{0,40}1 is not a multiple of 2", r"GBS must be a multiple of MBS x DP", r"microbatches 4"),
     ),
     "the padding multiple follows from CP, and from TP with sequence parallel": Fact(
         "How is pad_seq_to_mult derived?",

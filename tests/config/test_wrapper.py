@@ -42,10 +42,10 @@ def test_a_recipe_by_name_with_its_step() -> None:
 
 def test_arguments_of_a_recipe_leave_what_follows_from_them_unknown() -> None:
     alone = "run: {env: {nodes: 3, gpus_per_node: 8}}\n" + HEAD + "train: {global_batch_size: 5}\n"
-    assert "gbs/divisible" in errors(doctor(alone))
+    assert "gbs/eval-divisible" in errors(doctor(alone))
     with_arguments = alone.replace("sft_config\n", "sft_config\n  tensor_parallelism: 3\n")
     result = doctor(with_arguments)
-    assert "gbs/divisible" not in errors(result)
+    assert "gbs/eval-divisible" not in errors(result)
     assert any("argument tensor_parallelism" in entry.reason for entry in result.not_checked)
 
 

@@ -89,6 +89,8 @@ ENVIRONMENT = {
     "PAGER": "The same, where MBPACK_PAGER is not set; less where neither is.",
     "MBPACK_CACHE_DIR": "Folder of what mbpack learn read.",
     "XDG_CACHE_HOME": "Its parent, where MBPACK_CACHE_DIR is not set; ~/.cache where neither is.",
+    "XDG_STATE_HOME": "Parent of the folder in which mbpack init keeps answers; ~/.local/state where it is not set.",
+    "LOCALAPPDATA": "The same, on Windows.",
     "VIRTUAL_ENV": "Environment in which an installed Megatron-Bridge is looked for, which tells the release.",
     "CONDA_PREFIX": "The same, of conda.",
     "WORLD_SIZE": "Number of GPUs for mbpack.check() in a program, where it is given none.",

@@ -94,7 +94,7 @@ def _lines(result: Result, style: Style, one_of_many: bool, verbose: bool) -> It
     shown = [finding for finding in result.findings if finding.outcome.severity != "info"]
     notes = [finding for finding in result.findings if finding.outcome.severity == "info"]
     if not verbose:
-        notes = [finding for finding in notes if not finding.rule.routine]
+        notes = [finding for finding in notes if not finding.rule.routine and not _depends_on_gpus(finding)]
     name = _name(result)
     if not shown and not notes:
         good = "no problems found"
@@ -115,6 +115,11 @@ def _lines(result: Result, style: Style, one_of_many: bool, verbose: bool) -> It
             yield from _note(finding, style)
     yield ""
     yield from _closing(result, style, one_of_many)
+
+
+def _depends_on_gpus(finding: Finding) -> bool:
+    """Whether a note says from which number of GPUs on something fails, as nearly every global batch does."""
+    return finding.holds_for is not None and finding.holds_for.input == "gpus"
 
 
 def _heading(name: str, context: str, style: Style) -> Iterator[str]:

@@ -115,8 +115,12 @@ def follow(
     usual = run(True) if certain.used_defaults else certain
     makers = frozenset(certain.asked_makers | usual.asked_makers)
     if makers:
+        without = certain, usual
         certain = run(False)
         usual = run(True) if certain.used_defaults else certain
+        if not (_says_something(certain) or _says_something(usual)):
+            certain, usual = without  # what comes from elsewhere goes on as it came: nothing can be read
+            makers = frozenset()
     worlds = [World("", certain), World(_label(certain.used_defaults), usual, True)]
     tried, steps = 2, certain.steps + usual.steps
     for condition in [held for held in certain.conditions.values() if held.matters][:MAX_CONDITIONS]:
@@ -125,6 +129,12 @@ def follow(
                 worlds.append(World(label, run(True, forced), True))
                 tried, steps = tried + 1, steps + worlds[-1].machine.steps
     return Program(path, source, worlds)
+
+
+def _says_something(reader: Upstream) -> bool:
+    """Whether the program sets anything on a configuration that it hands over, or names a recipe."""
+    held = (shown.state.heap.get(shown.config) for shown in reader.shown)
+    return any(record is not None and (record.fields or record.overlays or record.recipe) for record in held)
 
 
 def _label(defaults: Mapping[str, str]) -> str:
