@@ -14,7 +14,7 @@ from mbpack.config.answers import ABSENT, Object, Unknown
 from mbpack.config.document import MISSING, Item
 from mbpack.config.interpolation import Resolved, resolve_interpolation
 from mbpack.config.layering import is_gone
-from mbpack.config.wrapper import is_wrapped
+from mbpack.config.wrapper import may_register
 from mbpack.facts.keys import ADAPTER, KEYWORD_ALIASES
 from mbpack.facts.releases import R03
 from mbpack.facts.schema import Opaque
@@ -52,7 +52,7 @@ class MergedTree:
         settings = self.settings
         found = resolve_interpolation(value, written, self.held, settings.environ, settings.doubted)
         settings.assumed.update(dict.fromkeys(found.variables))
-        if found.kind == "resolver" and any(is_wrapped(layer.root) for layer in settings.layers):
+        if found.kind == "resolver" and any(may_register(layer.root) for layer in settings.layers):
             return Resolved("unknown", reason="the program that wraps the start-up may know it")
         return found
 

@@ -120,6 +120,15 @@ def is_wrapped(root: Item) -> bool:
     return isinstance(held, dict) and any(name in held and isinstance(held[name].value, dict) for name in ("recipe", "run"))
 
 
+def may_register(root: Item) -> bool:
+    """Whether a file is a wrapper's for certain, with a recipe or a job's environment, and may use resolvers of that program."""
+    if not is_wrapped(root):
+        return False
+    run = root.value.get("run")
+    job = run.value.get("env") if run is not None and isinstance(run.value, dict) else None
+    return "recipe" in root.value or (job is not None and isinstance(job.value, dict))
+
+
 def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> None:
     for name, value in above.items():
         held = below.get(name)

@@ -47,10 +47,10 @@ class Reads(NamedTuple):
 
 @cache
 def reads() -> dict[str, Reads]:
-    """Slug of a rule -> what it reads."""
+    """Slug of a rule -> what it reads; without the rules that were never seen reading, about which nothing is known."""
     with open(FILE, encoding="utf-8") as file:
         columns = (line.rstrip("\n").split("\t") for line in file)
-        return {slug: Reads(tuple(alone.split()), tuple(more.split())) for slug, alone, more in columns}
+        return {slug: Reads(tuple(alone.split()), tuple(more.split())) for slug, alone, more in columns if alone or more}
 
 
 class Touched:

@@ -361,7 +361,7 @@ class WrapperKey(Rule):
             read = f" {words(below)} {'are' if len(below) > 1 else 'is'} read here as layers below." if below else ""
             yield self.finding(
                 run,
-                NOTE if any(is_wrapped(layer.root) for layer in run.settings.layers) else IGNORED.as_warning(),
+                IGNORED.as_warning(),
                 keys[0].path,
                 f"{words(dict.fromkeys(key.path for key in keys))}: keys of a wrapper program, Megatron-Bridge ignores them",
                 why=f"Whether the wrapper passes every packing key on is not visible here.{read}",
