@@ -91,9 +91,9 @@ def _branches(known: Schema, section: str, holders: Mapping[str, list[str]], gro
     for name, classes in sorted(holders.items()):
         together.setdefault(tuple(classes), []).append(name)
     own: dict[str, list[dict[str, str]]] = {}
-    for number, (classes, names) in enumerate(together.items()):
+    for number, (owners, names) in enumerate(together.items()):
         groups[f"{section}-{number}"] = {"enum": names}
-        for cls in classes:
+        for cls in owners:
             own.setdefault(cls, []).append({"$ref": f"#/$defs/{section}-{number}"})
     return [
         {

@@ -10,7 +10,7 @@ HEAD = """\
 import argparse
 import copy
 import os
-from elsewhere import build, mystery
+from elsewhere import mystery
 from megatron.bridge.data.packing.config import PackedSequenceSpecs
 from megatron.bridge.peft.lora import LoRA
 from megatron.bridge.recipes.some import first_config, second_config
@@ -119,9 +119,7 @@ def _simple(draw: st.DrawFn) -> str:
             st.sampled_from([f"kw['lr'] = {value}", f"kw.update(lr={value})", f"items.append({value})", "items = list(SIZES)"])
         ),
         lambda: draw(
-            st.sampled_from(
-                ["cfg = copy.deepcopy(cfg)", "cfg = second_config()", "other = cfg", "other = first_config()", "cfg = build(n)"]
-            )
+            st.sampled_from(["cfg = copy.deepcopy(cfg)", "cfg = second_config()", "other = cfg", "other = first_config()"])
         ),
         lambda: draw(
             st.sampled_from(

@@ -202,10 +202,6 @@ class Machine:
             return self.class_attribute(owner, name)
         record = self.record(owner)
         if record is None:
-            for number in may_be(owner):  # the parts that a write through this value may reach
-                held = self.state.heap.get(number)
-                if held is not None and held.kind in SETTINGS and name not in held.fields:
-                    self.part(Ref(number), self.state.own(number), name)
             return Unknown(owner.why if isinstance(owner, Unknown) else "", frozenset(self.state.reachable([owner])))
         assert isinstance(owner, Ref)
         cell = record.fields.get(name)
