@@ -14,9 +14,8 @@ from mbpack.facts.keys import path_in
 from mbpack.facts.modes import MODES, NONE
 from mbpack.facts.pitfalls import PITFALLS
 from mbpack.facts.releases import RELEASES
-from mbpack.facts.schema import classes_with, schema
 from mbpack.report.explain import page as explained
-from mbpack.report.explain_more import USUAL, default_words
+from mbpack.report.explain_more import default_words, usual_field
 from mbpack.report.style import Style
 from mbpack.rules.catalogue import ALL_RULES
 from mbpack.rules.documentation import page_of
@@ -93,17 +92,10 @@ def keys() -> Iterator[Page]:
 def _fields(key: str) -> Iterator[tuple[str, str, str, str, str]]:
     """Release, spelling, class, type and default of a key wherever a release has it."""
     for release in RELEASES[:-1]:
-        known, spelled = schema(release.name), path_in(release, key)
-        section, _, name = spelled.rpartition(".")
-        if "." in section:
-            owners = classes_with(release.name, "nested", name)
-        elif section in ("model", "dataset"):
-            owners = classes_with(release.name, section, name)
-        else:
-            owners = [owner] if (owner := known.section_class(section)) is not None else []
-        owner = next((one for one in USUAL if one in owners), owners[0] if owners else None)
-        field = (known.fields(owner) or {}).get(name) if owner is not None else None
-        if field is not None and owner is not None:
+        spelled = path_in(release, key)
+        found = usual_field(release, spelled)
+        if found is not None:
+            owner, field = found
             yield release.name, spelled, owner, field.type, default_words(field.default)
 
 

@@ -12,7 +12,7 @@ from mbpack.facts.derivations import MEANINGS
 from mbpack.facts.modes import ENERGON, GLOBAL_BATCH, IN_BATCH, MODES, NONE, OFFLINE
 from mbpack.facts.pitfalls import PITFALLS
 from mbpack.facts.releases import DEFAULT, RELEASES, Release
-from mbpack.facts.schema import NO_DEFAULT, Opaque, classes_with, schema
+from mbpack.facts.schema import NO_DEFAULT, Field, Opaque, classes_with, schema
 from mbpack.report.style import Style
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES, BY_NAME
@@ -21,7 +21,7 @@ from mbpack.rules.documentation import page_of
 _SAID = {families.OK: "works", families.OPTED_OUT: "not offered", families.REFUSED: "refused"}
 
 #: Classes that most runs use, of those that share a field.
-USUAL = ("GPTModelProvider", "GPTSFTDatasetConfig", "FinetuningDatasetConfig")
+_USUAL = ("GPTModelProvider", "GPTSFTDatasetConfig", "FinetuningDatasetConfig")
 
 #: Parts of slugs that tell which packing mode, or context parallelism, a rule is about.
 FEATURES = {
@@ -141,20 +141,27 @@ def topic_page(topic: str, style: Style) -> list[str] | None:
     return lines
 
 
+def usual_field(release: Release, path: str) -> tuple[str, Field] | None:
+    """The class that most runs use of those that have a key, spelled as the release spells it, and the field there."""
+    known = schema(release.name)
+    section, _, name = path.rpartition(".")
+    if "." in section:
+        owners = classes_with(release.name, "nested", name)
+    elif section in ("model", "dataset"):
+        owners = classes_with(release.name, section, name)
+    else:
+        owners = [owner] if (owner := known.section_class(section)) is not None else []
+    owner = next((one for one in _USUAL if one in owners), owners[0] if owners else None)
+    field = (known.fields(owner) or {}).get(name) if owner is not None else None
+    return (owner, field) if owner is not None and field is not None else None
+
+
 def field_lines(key: str, style: Style) -> list[str]:
     """Type and default of a configuration field, in the release that is assumed or the newest that has it."""
-    section, _, name = key.rpartition(".")
     for release in (DEFAULT, *reversed(RELEASES)):
-        known = schema(release.name)
-        if "." in section:
-            owners = classes_with(release.name, "nested", name)
-        elif section in ("model", "dataset"):
-            owners = classes_with(release.name, section, name)
-        else:
-            owners = [owner] if (owner := known.section_class(section)) is not None else []
-        owner = next((one for one in USUAL if one in owners), owners[0] if owners else None)
-        field = (known.fields(owner) or {}).get(name) if owner is not None else None
-        if field is not None:
+        found = usual_field(release, key)
+        if found is not None:
+            owner, field = found
             return style.wrap(f"{field.type}, {default_words(field.default)} ({owner}, {release})", "Field      ", "           ")
     return []
 

@@ -125,7 +125,7 @@ def _name(module: Module, node: ast.Name | ast.Attribute, deferred: bool) -> str
     if found is None:
         raise CannotRead
     if isinstance(found, Foreign):
-        return _foreign(found)
+        return foreign(found)
     if isinstance(found.node, ast.ClassDef):
         return f"enum:{found.name}" if is_enum(found) else found.name
     if isinstance(found.node, (ast.Subscript, ast.BinOp)):
@@ -137,7 +137,7 @@ def _name(module: Module, node: ast.Name | ast.Attribute, deferred: bool) -> str
     raise CannotRead
 
 
-def _foreign(found: Foreign) -> str:
+def foreign(found: Foreign) -> str:
     if found.dotted.startswith("torch.") and found.dotted.count(".") == 1:
         return found.dotted
     if found.dotted in ("typing.Callable", "collections.abc.Callable"):

@@ -117,7 +117,7 @@ def _lists(op: ast.operator, left: Any, right: Any) -> Any:
 def _named(module: Module, node: ast.Name | ast.Attribute, depth: int) -> Any:
     found = module.meaning(node)
     if isinstance(found, Foreign):
-        return _foreign(found)
+        return foreign(found)
     if found is None:
         return UNREAD
     if isinstance(found.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -143,7 +143,7 @@ def _attribute(holder: Defined, member: str, depth: int) -> Any:
     return UNREAD
 
 
-def _foreign(found: Foreign) -> Any:
+def foreign(found: Foreign) -> Any:
     parts = found.dotted.split(".")
     if parts[0] == "torch":
         if len(parts) == 2 and (parts[1].startswith(("float", "bfloat", "int", "uint")) or parts[1] in ("half", "bool")):

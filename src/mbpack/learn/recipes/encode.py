@@ -9,7 +9,7 @@ from mbpack.config.python.values import Function, Known, Record, Several, Symbol
 from mbpack.learn.lists.fields import Class, Entry
 from mbpack.learn.lists.tree import Defined, Foreign
 from mbpack.learn.lists.types import is_enum
-from mbpack.learn.lists.values import UNREAD, _foreign, described, text_value
+from mbpack.learn.lists.values import UNREAD, described, foreign, text_value
 from mbpack.learn.recipes.machine import Machine
 
 _MISSING = object()
@@ -73,7 +73,7 @@ class Encoder:
             if not isinstance(meant, Defined) or not isinstance(meant.node, (ast.ClassDef, ast.FunctionDef)):
                 raise NotRead
             return described(f"<callable {name}>")
-        known = _foreign(Foreign(value.path))
+        known = foreign(Foreign(value.path))
         if known is UNREAD:
             raise NotRead
         return known
