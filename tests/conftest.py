@@ -44,3 +44,13 @@ def load_cases(path: Path) -> list[dict[str, Any]]:
 def data_dir() -> Path:
     """Recorded data of the tests."""
     return DATA
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked ``conformance`` need the real packages, a network or minutes: they run only with ``-m conformance``."""
+    if "conformance" in config.option.markexpr:
+        return
+    left = [item for item in items if item.get_closest_marker("conformance")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("conformance")]
