@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mbpack.facts.releases import R03, R04, R05, RELEASES
+from mbpack.report.explain_more import FEATURES, concerned
 from mbpack.rules.base import RejectingRule, Rule, in_yaml, is_blank, is_number, words
 from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from tests.conftest import doctor
@@ -34,6 +35,12 @@ def test_names_of_rules_lead_to_them() -> None:
     rule = BY_NAME["topo/heads-divisible"]
     assert BY_NAME[rule.code] is rule
     assert rule.topic == "topo"
+
+
+def test_a_slug_outside_the_topics_leaves_its_rule_in_one() -> None:
+    assert BY_NAME["new/gbp-seq-exceeds-model"].topic == "gbp"
+    assert "new" not in {rule.topic for rule in ALL_RULES}
+    assert concerned(BY_NAME["new/gbp-seq-exceeds-model"], FEATURES["global_batch"])
 
 
 @pytest.mark.parametrize(("items", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", 3], "a, b and 3")])

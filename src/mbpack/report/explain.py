@@ -185,7 +185,7 @@ def _mode(topic: str, style: Style) -> list[str] | None:
         return None
     lines = list(_mode_lines(mode, style))
     marks = more.FEATURES.get(mode.name, ())
-    slugs = [rule.slug for rule in ALL_RULES if any(mark in rule.slug for mark in marks)]
+    slugs = [rule.slug for rule in ALL_RULES if more.concerned(rule, marks)]
     tests = [t.command for t in upstream_tests.commands("0.6" if mode.since.name != "0.7" else "0.7", {mode.name})]
     if slugs:
         lines += ["", *_related(slugs, style)]

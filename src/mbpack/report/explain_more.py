@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 
 from mbpack.facts import families, formulas, upstream_tests
@@ -31,6 +31,12 @@ FEATURES = {
     GLOBAL_BATCH.name: ("gbp/", "dcp/"),
     upstream_tests.CONTEXT_PARALLEL: ("cp/",),
 }
+
+
+def concerned(rule: Rule, marks: Iterable[str]) -> bool:
+    """Whether a rule is about a feature of :data:`FEATURES`: by its slug, or by its topic where the slug is named otherwise."""
+    return any(mark in rule.slug or mark == f"{rule.topic}/" for mark in marks)
+
 
 #: Derived numbers: what each is, an example computed as everywhere else, and the flags of `explain` that compute it.
 _NUMBERS = {
@@ -245,7 +251,7 @@ def pitfall_lines(key: str, style: Style) -> list[str]:
 
 def tests_of(rule: Rule) -> list[str]:
     """Upstream's own tests of what a rule is about, as commands for a checkout of the release that has them."""
-    feature = next((feature for feature, marks in FEATURES.items() if any(mark in rule.slug for mark in marks)), None)
+    feature = next((feature for feature, marks in FEATURES.items() if concerned(rule, marks)), None)
     if feature is None:
         return []
     for release in (DEFAULT, *reversed(RELEASES)):

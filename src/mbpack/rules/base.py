@@ -152,7 +152,7 @@ class Rule:
 
     @property
     def topic(self) -> str:
-        """The first part of the slug."""
+        """What it is about: the first part of the slug, unless the rule says otherwise."""
         return self.slug.partition("/")[0]
 
     def finding(

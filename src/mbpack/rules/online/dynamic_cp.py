@@ -312,7 +312,8 @@ class NotBothNames(RejectingRule):
     - nightly: Megatron-Core's dev branch, `model_parallel_config.py`, `ModelParallelConfig.__post_init__`
     """
 
-    code, slug = "DCP108", "dcp/hybrid-both"
+    code, slug = "DCP108", "new/dcp-hybrid-both"
+    topic = "dcp"
     releases = (NIGHTLY, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:

@@ -365,7 +365,8 @@ class OnlineLength(OnlineRule):
     - 0.7: `training/config.py`, `_validate_global_batch_packing`
     """
 
-    code, slug = "GBP119", "gbp/seq-exceeds-model"
+    code, slug = "GBP119", "new/gbp-seq-exceeds-model"
+    topic = "gbp"
 
     def refuse(self, run: Run) -> Iterator[Finding]:
         if run.repaired:

@@ -119,7 +119,8 @@ class DynamicScheduler(RejectingRule):
     - nightly: `training/config.py`, `_validate_global_batch_packing`
     """
 
-    code, slug = "DCP107", "dcp/scheduler"
+    code, slug = "DCP107", "new/dcp-scheduler"
+    topic = "dcp"
     releases = (NIGHTLY, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:

@@ -53,7 +53,8 @@ class FsdpVersion(RejectingRule):
     - 0.7: Megatron-Core `distributed_data_parallel_config.py`, `DistributedDataParallelConfig.__post_init__`
     """
 
-    code, slug = "FSD106", "fsdp/version"
+    code, slug = "FSD106", "new/fsdp-version"
+    topic = "fsdp"
     releases = (R07, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
@@ -175,7 +176,8 @@ class MetaDevice(RejectingRule):
     - 0.7: `training/config.py`, `_validate_and_apply_megatron_fsdp_v1_configs`
     """
 
-    code, slug = "FSD107", "fsdp/meta-device"
+    code, slug = "FSD107", "new/fsdp-meta-device"
+    topic = "fsdp"
     releases = (R07, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:

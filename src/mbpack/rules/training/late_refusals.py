@@ -112,7 +112,8 @@ class LayerWiseGrouped(RejectingRule):
     - 0.7: `training/config.py`, `ConfigContainer.validate`
     """
 
-    code, slug = "OPT104", "opt/layerwise-single-grouped"
+    code, slug = "OPT104", "new/layerwise-single-grouped"
+    topic = "opt"
     releases = (R07, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:

@@ -38,7 +38,8 @@ class RetainInterval(RejectingRule):
     - 0.7: `training/config.py`, `CheckpointConfig.finalize`
     """
 
-    code, slug = "CKP106", "ckpt/retain-interval"
+    code, slug = "CKP106", "new/ckpt-retain-interval"
+    topic = "ckpt"
     releases = (R07, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
@@ -85,7 +86,8 @@ class StagedState(RejectingRule):
     - 0.7: `training/config.py`, `CheckpointConfig.finalize`
     """
 
-    code, slug = "CKP107", "ckpt/stage-precision"
+    code, slug = "CKP107", "new/ckpt-stage-precision"
+    topic = "ckpt"
     releases = (R07, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
