@@ -103,7 +103,7 @@ class Machine:
         self.tasks: list[tuple[Value, Value | None, ast.Call, State]] = []  # NeMo-Run: script, executor, the call
         self.options: dict[int, list[Option]] = {}  # of a parser, by the time it was made
         self.state = State()
-        self.steps = 0
+        self.steps, self.limit = 0, MAX_STEPS
         self.clock = 0
         self.ids = 0
         self.depth = 0
@@ -140,7 +140,7 @@ class Machine:
             OutOfSteps: there were too many.
         """
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        if self.steps > self.limit:
             raise OutOfSteps
 
     def new(self, record: Record) -> Ref:
@@ -183,6 +183,15 @@ class Machine:
         """Give a name a value."""
         frame = self.declared.get((self.frame, name), self.frame)
         self.state.names(frame)[name] = Cell(value, place or Place(None, self.tick()))
+
+    def rebind(self, name: str, value: Value) -> None:
+        """Give a name a value where it is held, in this frame or around it."""
+        frame: int | None = self.frame
+        while frame is not None:
+            if name in self.state.frames.get(frame, {}):
+                self.state.names(frame)[name] = Cell(value, Place(None, self.tick()))
+                return
+            frame = self.parents.get(frame)
 
     # ------------------------------------------------------------------ places
 
@@ -303,6 +312,14 @@ class Machine:
         if record.kind == "dict":
             return {name: self.plain(cell.value, depth + 1) for name, cell in record.fields.items()}
         raise ValueError
+
+    def is_plain(self, value: Value) -> bool:
+        """Whether a value is known with all its parts."""
+        try:
+            self.plain(value)
+        except ValueError:
+            return False
+        return True
 
     def items_of(self, value: Value) -> list[Value] | None:
         """The elements of something that is iterated over, None where they are not known."""

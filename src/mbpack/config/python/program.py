@@ -25,6 +25,8 @@ MAX_SOURCE: Final = 1 << 20
 MAX_CONDITIONS, MAX_RUNS = 4, 10
 #: Files of the project that are followed from one program.
 MAX_MODULES: Final = 20
+#: Steps that the statements of one such file may take.
+MAX_MODULE_STEPS: Final = MAX_STEPS // 6
 
 
 class PythonError(ValueError):
@@ -344,14 +346,20 @@ class Reader(Upstream):
             tree = parse_source(data.decode("utf-8", "replace"))
         except (OSError, PythonError):
             return None
-        before = (self.frame, self.module, self.path)
+        before = (self.frame, self.module, self.path, self.limit, self.depth, self.loops, len(self.returns), len(self.entered))
         frame = self.new_frame(None)
         self.frame, self.module, self.path = frame, name or "project", path
+        self.limit, self.loops = min(self.limit, self.steps + MAX_MODULE_STEPS), []
         try:
             self.block(tree.body)
+            return frame
+        except OutOfSteps:
+            if self.steps > before[3]:
+                raise
+            return None  # from now on it is somebody else's
         finally:
-            self.frame, self.module, self.path = before
-        return frame
+            self.frame, self.module, self.path, self.limit, self.depth, self.loops, returns, entered = before
+            del self.returns[returns:], self.entered[entered:]
 
 
 def _run(
