@@ -187,24 +187,7 @@ class Calls(Classes):
     def _passed_by(self, function: Function, arguments: Arguments) -> Value:
         """A call that is not entered any more: what the function is given, and what it names, may be changed."""
         why = "calls nested too deep"
-        held = list(arguments.all)
-        seen, todo = {function.node}, [function]
-        while todo:
-            one = todo.pop()
-            written = {name for node in ast.walk(one.node) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
-            before, self.frame = self.frame, one.frame
-            for name in {node.id for node in ast.walk(one.node) if isinstance(node, ast.Name)}:
-                cell = self.find(name)
-                if cell is None:
-                    continue
-                held.append(cell.value)
-                if isinstance(cell.value, Function) and cell.value.node not in seen:
-                    seen.add(cell.value.node)
-                    todo.append(cell.value)
-                if name in written:
-                    self.rebind(name, Unknown(why, may_be(cell.value)))
-            self.frame = before
-        return Unknown(why, self.escape(held, why))
+        return Unknown(why, self.escape([function, *arguments.all], why))
 
     def _body(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Value:
         self.returns.append([])

@@ -28,7 +28,7 @@ class Arguments(Struct):
     values: list[Value] = field(default_factory=list)
     named: dict[str, Cell] = field(default_factory=dict)
     more: bool = False
-    nodes: list[ast.expr] = field(default_factory=list)
+    nodes: list[ast.expr | None] = field(default_factory=list)
     open: bool = False
 
     def get(self, index: int, *names: str) -> Value | None:

@@ -73,7 +73,8 @@ class Flow(Calls):
     def _do_try(self, node: ast.Try) -> bool:
         if not node.handlers:
             return self.block(node.body) and self.block(node.finalbody)
-        if all(isinstance(statement, (ast.Import, ast.ImportFrom, ast.Pass)) for statement in node.body):
+        imports = all(isinstance(statement, (ast.Import, ast.ImportFrom, ast.Pass)) for statement in node.body)
+        if imports and not any(_of_a_release(statement) for statement in node.body):
             return self.block([*node.body, *node.orelse, *node.finalbody])
         start = self.state.copy()
 
@@ -203,6 +204,13 @@ class Flow(Calls):
         if self.loops:
             self.loops[-1][1].append(self.state)
         return False
+
+
+def _of_a_release(statement: ast.stmt) -> bool:
+    """Whether an import may fail in some release: that of a recipe."""
+    return isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(
+        ("megatron.bridge.recipes", "megatron.bridge.perf")
+    )
 
 
 def _differs(state: State, time: int) -> bool:
