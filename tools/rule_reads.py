@@ -20,6 +20,9 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from mbpack.checks.read import keys_of
+from mbpack.checks.render import Renderer
+from mbpack.checks.values import canonical
 from mbpack.config.answers import Layer, Setting
 from mbpack.config.context import Context, Given, resolve_context
 from mbpack.config.document import Item
@@ -28,12 +31,14 @@ from mbpack.config.settings import Settings, Unknown, WrongKind
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.reads import ANYTHING, FILE, TARGET, Touched, reads
 from mbpack.engine.split import Part, answers
+from mbpack.facts.checks import EACH, REFUSE, SET, checks
 from mbpack.facts.recipe_sets import RecipeSet, table
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import schema
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES
+from mbpack.rules.worded import Worded, worded
 
 ROOT = Path(__file__).resolve().parent.parent
 GPUS = (None, 8, 64, 1024)
@@ -157,6 +162,9 @@ def _ask(rule: Rule, fresh: Settings, run: Run, into: set[str]) -> None:
 def read_all(counts: Sequence[int | None] = GPUS, launchers: Sequence[str | None] = LAUNCHERS) -> dict[str, set[str]]:
     """Slug -> what it reads on recipes alone, over all releases and the launchers and GPU counts given."""
     found: dict[str, set[str]] = defaultdict(set)
+    for rule in ALL_RULES:
+        if isinstance(rule, Worded):
+            found[rule.slug] |= read_by_tables(rule)
     for release in RELEASES:
         held = table(release.name)
         for gpus in counts:
@@ -165,7 +173,7 @@ def read_all(counts: Sequence[int | None] = GPUS, launchers: Sequence[str | None
                 settings = NotedSettings(context, cast(Recipe, RecipeSet(held, held.all)))
                 part = Part(held, held.all, Run(settings, context))
                 for rule in ALL_RULES:
-                    if rule.applies(release):
+                    if rule.applies(release) and not isinstance(rule, Worded):
                         read_by(rule, part, found[rule.slug])
     return found
 
@@ -176,6 +184,8 @@ def read_on_files(alone: Mapping[str, set[str]]) -> dict[str, set[str]]:
     for run in runs():
         touched = Touched.of_run(run)
         for rule in ALL_RULES:
+            if isinstance(rule, Worded):
+                continue  # the tables say what it reads
             known = alone[rule.slug]
             # one that reads nothing of what is written reads what it reads alone; a whole configuration has other classes
             if rule.applies(run.release) and (run.complete or ANYTHING & known or any(map(touched.has, known))):
@@ -202,6 +212,36 @@ def runs() -> Iterator[Run]:
             run = judge(Request((parse(text_of(row)),))).run
             if run is not None:
                 yield run
+
+
+def read_by_tables(rule: Worded) -> set[str]:
+    """What the checks of an entry ask for in any release, and what the start-up works these values out from."""
+    found: set[str] = set()
+    for release in RELEASES:
+        held = checks(release.name)
+        for name in held.names() if held is not None else ():
+            block = held.block(name)  # type: ignore[union-attr]
+            renderer = Renderer(block)
+            rows = [inner for row in block.rows for inner in (row, *(row[5] if row[0] == EACH else ()))]
+            for row in rows:
+                if row[0] == REFUSE and worded(row[5]) is rule:
+                    keys = [key for node in (row[3], *(guard for guard, _ in row[1])) for key in keys_of(node, renderer)]
+                    found.update(canonical(release, rule.whole(key)) for key in keys)
+    found.update(rule.whole(key) for said in rule.checks.values() for key in said.at.split())
+    return found | _worked_out_from(found)
+
+
+def _worked_out_from(keys: set[str]) -> set[str]:
+    found: set[str] = set()
+    for release in RELEASES:
+        held = checks(release.name)
+        block = held.block(held.start) if held is not None else None
+        for row in block.rows if block is not None else ():
+            if row[0] == SET and canonical(release, block.keys[row[2]]) in keys:  # type: ignore[union-attr]
+                renderer = Renderer(block)  # type: ignore[arg-type]
+                nodes = (row[3], *(guard for guard, _ in row[1]))
+                found.update(canonical(release, key) for node in nodes for key in keys_of(node, renderer))
+    return found
 
 
 def uncovered() -> list[str]:

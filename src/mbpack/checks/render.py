@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from mbpack.facts.checks import ADD, CALL, EACH, LET, REFUSE, SET, SET_BY, Block, Checks
@@ -76,7 +77,10 @@ class Renderer:
         self.block, self.root, self.longest = block, root, longest
         self.defined = definitions(block)
         self._short: dict[int, str | None] = {}
-        self._changed = _changed(block)
+
+    @cached_property
+    def _changed(self) -> set[int]:
+        return _changed(self.block)
 
     def key(self, number: int) -> str:
         """The whole path of a key."""
