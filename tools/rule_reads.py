@@ -20,9 +20,8 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from mbpack.checks.read import keys_of
-from mbpack.checks.render import Renderer
-from mbpack.checks.values import canonical
+from tools.table_reads import decisive, read_by_tables
+
 from mbpack.config.answers import Layer, Setting
 from mbpack.config.context import Context, Given, resolve_context
 from mbpack.config.document import Item
@@ -31,14 +30,13 @@ from mbpack.config.settings import Settings, Unknown, WrongKind
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.reads import ANYTHING, FILE, TARGET, Touched, reads
 from mbpack.engine.split import Part, answers
-from mbpack.facts.checks import EACH, REFUSE, SET, checks
 from mbpack.facts.recipe_sets import RecipeSet, table
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import schema
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES
-from mbpack.rules.worded import Worded, worded
+from mbpack.rules.worded import Worded
 
 ROOT = Path(__file__).resolve().parent.parent
 GPUS = (None, 8, 64, 1024)
@@ -162,9 +160,6 @@ def _ask(rule: Rule, fresh: Settings, run: Run, into: set[str]) -> None:
 def read_all(counts: Sequence[int | None] = GPUS, launchers: Sequence[str | None] = LAUNCHERS) -> dict[str, set[str]]:
     """Slug -> what it reads on recipes alone, over all releases and the launchers and GPU counts given."""
     found: dict[str, set[str]] = defaultdict(set)
-    for rule in ALL_RULES:
-        if isinstance(rule, Worded):
-            found[rule.slug] |= read_by_tables(rule)
     for release in RELEASES:
         held = table(release.name)
         for gpus in counts:
@@ -214,40 +209,11 @@ def runs() -> Iterator[Run]:
                 yield run
 
 
-def read_by_tables(rule: Worded) -> set[str]:
-    """What the checks of an entry ask for in any release, and what the start-up works these values out from."""
-    found: set[str] = set()
-    for release in RELEASES:
-        held = checks(release.name)
-        for name in held.names() if held is not None else ():
-            block = held.block(name)  # type: ignore[union-attr]
-            renderer = Renderer(block)
-            rows = [inner for row in block.rows for inner in (row, *(row[5] if row[0] == EACH else ()))]
-            for row in rows:
-                if row[0] == REFUSE and worded(row[5]) is rule:
-                    keys = [key for node in (row[3], *(guard for guard, _ in row[1])) for key in keys_of(node, renderer)]
-                    found.update(canonical(release, rule.whole(key)) for key in keys)
-    found.update(rule.whole(key) for said in rule.checks.values() for key in said.at.split())
-    return found | _worked_out_from(found)
-
-
-def _worked_out_from(keys: set[str]) -> set[str]:
-    found: set[str] = set()
-    for release in RELEASES:
-        held = checks(release.name)
-        block = held.block(held.start) if held is not None else None
-        for row in block.rows if block is not None else ():
-            if row[0] == SET and canonical(release, block.keys[row[2]]) in keys:  # type: ignore[union-attr]
-                renderer = Renderer(block)  # type: ignore[arg-type]
-                nodes = (row[3], *(guard for guard, _ in row[1]))
-                found.update(canonical(release, key) for node in nodes for key in keys_of(node, renderer))
-    return found
-
-
 def uncovered() -> list[str]:
     """What rules read that the file does not have, a line a rule; rules that it does not know are asked about every file."""
     known = reads()
-    missing = {slug: sorted(keys - set(known[slug].alone)) for slug, keys in read_all((8,), ("script",)).items() if slug in known}
+    asked = {**read_all((8,), ("script",)), **decisive(RELEASES[:1])}
+    missing = {slug: sorted(keys - set(known[slug].alone)) for slug, keys in asked.items() if slug in known}
     return [f"{slug}: {' '.join(keys)}" for slug, keys in missing.items() if keys]
 
 
@@ -258,6 +224,11 @@ def main() -> int:
         return int(bool(lines))
     alone = read_all()
     more = read_on_files(alone)
+    for slug, keys in decisive().items():
+        alone[slug] |= keys
+    for rule in ALL_RULES:
+        if isinstance(rule, Worded):
+            more[rule.slug] |= read_by_tables(rule)
     lines = [
         f"{slug}\t{' '.join(sorted(alone[slug]))}\t{' '.join(sorted(more[slug] - alone[slug]))}\n"
         for slug in sorted({*alone, *more})

@@ -87,6 +87,10 @@ class Renderer:
         name = self.block.keys[number]
         return f"{self.root}.{name}" if self.root and name[:1] != "$" else name or "the configuration"
 
+    def kept(self, number: int) -> Any:
+        """What a register holds, where that still is what it comes from; None otherwise."""
+        return self.defined.get(number) if number not in self._changed else None
+
     def register(self, number: int) -> str:
         """What a register holds, or its number where that is long."""
         if number not in self._short:
