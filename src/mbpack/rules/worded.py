@@ -45,6 +45,8 @@ class Said(NamedTuple):
     fix: Mend = None
     #: Whether the fix leaves the training as it is.
     safe: bool = False
+    #: What else would do, behind the values that a fix sets.
+    other: str = ""
 
 
 class Told:
@@ -178,7 +180,8 @@ class Worded(RejectingRule):
             return said.fix(run)
         pairs = [(self.whole(key), value(run) if callable(value) else value) for key, value in said.fix.items()]
         names = [f"{path_in(run.release, key).rpartition('.')[2]}: {in_yaml(value)}" for key, value in pairs]
-        return Fix(" and ".join(names), set_to(run, *pairs), said.safe)
+        title = " and ".join(names)
+        return Fix(f"{title}, {said.other}" if said.other else title, set_to(run, *pairs), said.safe)
 
     def page(self) -> Page:
         """What ``mbpack explain`` shows: the good examples are the bad ones with the fixes applied."""

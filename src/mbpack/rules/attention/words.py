@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
                 "flash_attention_version must be 2, 3 or 4, found {flash_attention_version}",
                 "flash_attention_version",
                 fix={"flash_attention_version": None},
+                other="to take what is installed",
             ),
             "attention_backend if batch_invariant_mode": _invariant(
                 "attention_backend", "needs attention_backend flash, a member of AttnBackend"

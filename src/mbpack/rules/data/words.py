@@ -32,19 +32,19 @@ _COMPLETE: dict[str, Any] = {
 
 def _cache(name: str) -> Said:
     says = f"{name} needs path_to_cache"
-    return Said(says, f"{name} path_to_cache", fix={name: False})
+    return Said(says, f"{name} path_to_cache", fix={name: False}, other="or path_to_cache: the folder with the indices")
 
 
 def _mask(name: str) -> Said:
     return Said(f"{name} is not set", name, "It has no default.", {name: False})
 
 
-def _must(name: str, demand: str, fix: Any) -> Said:
-    return Said(f"{name} {demand}, found {{{name}}}", name, fix=fix)
+def _must(name: str, demand: str, fix: Any, other: str = "") -> Said:
+    return Said(f"{name} {demand}, found {{{name}}}", name, fix=fix, other=other)
 
 
 def _count(name: str, least: int) -> Said:
-    return _must(name, f"of an Energon dataset must be {least} or more", {name: least})
+    return _must(name, f"of an Energon dataset must be {least} or more", {name: least}, "or more")
 
 
 _PROCESSOR = _must("hf_processor_path", "must name a processor", "hf_processor_path: the model's path or name")
@@ -89,13 +89,11 @@ RULES: tuple[Rule, ...] = (
         MOCK,
         "A made-up vision-language dataset needs a processor, a prompt, the size of an image and the number of images and examples.",
         {
-            "hf_processor_path": _must(
-                "hf_processor_path", "must name a processor", "hf_processor_path: the model's path or name"
-            ),
+            "hf_processor_path": _PROCESSOR,
             "prompt": _must("prompt", "must be a text", "prompt: a question about the image, or no line for it"),
             "image_size": _must("image_size", "must be two positive numbers of pixels", {"image_size": [256, 256]}),
             "num_images": _must("num_images", "must be 0 or more", {"num_images": 1}),
-            "num_base_examples": _must("num_base_examples", "must be 1 or more", {"num_base_examples": 1}),
+            "num_base_examples": _must("num_base_examples", "must be 1 or more", {"num_base_examples": 1}, "or more"),
         },
         {**_COMPLETE, "dataset.num_base_examples": 0},
         on="gpus=8",

@@ -21,7 +21,7 @@ def _coefficients(run: Run) -> str:
 
 def _no_padding(run: Run) -> Fix:
     on = [key for key in PADDING if run.maybe(key)]
-    return Fix(" and ".join(f"{key[6:]}: false" for key in on), set_to(run, *((key, False) for key in on)))
+    return Fix(" and ".join(f"{key[6:]}: false" for key in on), set_to(run, *((key, False) for key in on)), safe=True)
 
 
 def _fewer_groups(run: Run) -> Fix:

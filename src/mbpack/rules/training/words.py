@@ -38,7 +38,12 @@ def _last_step(run: Run) -> Fix:
 
 def _ramp(name: str) -> Said:
     says, fix = f"rampup_batch_size does not work with {name}", {"rampup_batch_size": None}
-    return Said(says, f"rampup_batch_size {name}", _RAMP, fix)
+    return Said(says, f"rampup_batch_size {name}", _RAMP, fix, other="or train_iters instead")
+
+
+def _distributed(run: Run) -> Fix:
+    key = "optimizer.use_distributed_optimizer"
+    return Fix(f"{key}: true", set_to(run, (key, True)))
 
 
 def _one_schedule(run: Run) -> Fix:
@@ -73,6 +78,7 @@ RULES: tuple[Rule, ...] = (
                 "use_nsys_profiler and use_pytorch_profiler are both on",
                 "use_pytorch_profiler use_nsys_profiler",
                 fix={"use_pytorch_profiler": False},
+                other="or use_nsys_profiler: false",
             ),
             "profile_step_start": _step("profile_step_start"),
             "profile_step_end": _step("profile_step_end"),
@@ -173,12 +179,13 @@ RULES: tuple[Rule, ...] = (
                 "the precision-aware optimizer is adam only, found optimizer {optimizer}",
                 "optimizer use_precision_aware_optimizer",
                 fix={"use_precision_aware_optimizer": False},
+                other="or optimizer: adam",
             ),
             "use_distributed_optimizer if use_precision_aware_optimizer": Said(
                 "the precision-aware optimizer needs optimizer.use_distributed_optimizer: true",
                 "use_distributed_optimizer use_precision_aware_optimizer ddp.use_distributed_optimizer",
                 "The switch of ddp is copied to the optimizer only later.",
-                {"use_distributed_optimizer": True},
+                _distributed,
             ),
         },
         {"use_precision_aware_optimizer": True, "use_distributed_optimizer": False, "ddp.use_distributed_optimizer": True},
