@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from mbpack.checks.seeds import is_spoken_for
 from mbpack.config.assemble import build_run
 from mbpack.config.context import Given, resolve_context
 from mbpack.config.document import parse
 from mbpack.config.run import Run
+from mbpack.engine.reads import reads
 from mbpack.facts.checks import EACH, REFUSE, checks
 from mbpack.facts.keys import path_in
 from mbpack.facts.releases import RELEASES
@@ -92,6 +94,27 @@ def test_asked_alone_it_says_the_same(rule: Worded) -> None:
 
 def test_words_are_not_looked_at_where_the_recipe_is_known() -> None:
     assert not any(isinstance(rule, Worded) for rule in rules_for(run_of(f"# mbpack: bridge=0.6 {MOE}{TOPK}").settings))
+
+
+@pytest.mark.parametrize("rule", WORDED, ids=lambda rule: rule.code)
+def test_looking_begins_at_every_key_that_may_be_enough_on_a_recipe(rule: Worded) -> None:
+    assert not [key for key in reads()[rule.slug].alone if is_spoken_for(key, complete=False)]
+
+
+@pytest.mark.parametrize(
+    ("context", "text", "slug"),
+    [
+        ("bridge=0.5 recipe=gpt_oss_20b_sft_mxfp8_config", "mixed_precision: bf16_mixed", "moe/router-padding"),
+        (
+            "bridge=0.3 recipe=moonlight_16b_pretrain_config",
+            "optimizer: {use_distributed_optimizer: false}",
+            "opt/precision-aware",
+        ),
+    ],
+)
+def test_what_a_recipe_sets_and_a_common_key_together_refuse(context: str, text: str, slug: str) -> None:
+    found = doctor(f"# mbpack: {context} gpus=8 launcher=script\n{text}\n")
+    assert slug in slugs(found, "error")
 
 
 def test_over_recipes_it_says_with_how_many() -> None:

@@ -46,13 +46,17 @@ _SPOKEN_FOR = frozenset(
     model.hybrid_override_pattern model.hybrid_layer_pattern train.train_samples
     """.split()
 )
-#: Those of them that complete files always give and files on recipes hardly ever: the shape of the model.
-_SHAPE = frozenset(
+#: Those of them that files on recipes hardly ever give, the shape of the model, or for which an entry of words speaks: written over a
+#: recipe, one of them is enough for a check of that entry to hold.
+_COMPLETE_ONLY = frozenset(
     """
     model.num_layers model.hidden_size model.num_attention_heads model.num_query_groups model.add_bias_linear
-    model.num_moe_experts model.moe_token_dispatcher_type
-    model.gated_linear_unit model.cp_comm_type
+    model.num_moe_experts model.moe_token_dispatcher_type model.expert_model_parallel_size
+    model.gated_linear_unit model.cp_comm_type model.attention_dropout model.gradient_accumulation_fusion
     model.virtual_pipeline_model_parallel_size model.cuda_graph_impl model.apply_rope_fusion model.deterministic_mode
+    dataset.num_workers dataset.reset_position_ids dataset.reset_attention_mask dataset.eod_mask_loss
+    ddp.use_distributed_optimizer ddp.use_megatron_fsdp dist.use_megatron_fsdp optimizer.use_distributed_optimizer
+    mixed_precision
     """.split()
 )
 _SPOKEN_BELOW = ("dataset.offline_packing_specs", "dataset.packed_sequence_specs", "dataset.dataset_kwargs", "peft", "env_vars")
@@ -129,7 +133,7 @@ def _collect(run: Run, values: Values, item: Item, path: str, found: Seeds) -> N
 
 def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None:
     complete = run.settings.complete
-    held, spoken = item.value, path in _SPOKEN_FOR and (complete or path not in _SHAPE)
+    held, spoken = item.value, is_spoken_for(path, complete)
     if spoken and (held is True or held is False or (held.__class__ is int and held > 0)):
         return
     owner, _, name = path.rpartition(".")
@@ -150,6 +154,11 @@ def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None
             return
     if not spoken and not path.startswith(_SPOKEN_BELOW) and (field is not None or values.class_of(owner) is None):
         found.touched.add(path)
+
+
+def is_spoken_for(path: str, complete: bool) -> bool:
+    """Whether looking does not begin at a key with a usual value: all that it may bring about has a rule of its own."""
+    return path in _SPOKEN_FOR and (complete or path not in _COMPLETE_ONLY)
 
 
 def _holds_one(run: Run, values: Values, path: str) -> bool:
