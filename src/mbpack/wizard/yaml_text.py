@@ -42,10 +42,23 @@ def scalar(value: Any) -> str:
 
 def render(lines: Iterable[Line]) -> str:
     """Lines as nested YAML; keys of one section together, in the order of their first line."""
+    return "".join(_block(_tree(lines), 0))
+
+
+def mapping(lines: Iterable[Line]) -> dict[str, Any]:
+    """What the YAML text of lines reads back as, sections within sections."""
+    return _values(_tree(lines))
+
+
+def _tree(lines: Iterable[Line]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for line in lines:
         _place(tree, line)
-    return "".join(_block(tree, 0))
+    return tree
+
+
+def _values(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: node.value if isinstance(node, Line) else _values(node) for key, node in tree.items()}
 
 
 def _place(tree: dict[str, Any], line: Line) -> None:
