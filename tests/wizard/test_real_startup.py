@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,17 @@ INSTALLED = [one.name for one in RELEASES if standing_for(one.name)] or list(env
 
 @lru_cache(maxsize=8)
 def files(release_name: str) -> list[Plan]:
-    """Written files on recipes that start up unchanged."""
+    """Written files on recipes that start up unchanged, as many of each mode as there are."""
     release = next(one for one in RELEASES if one.name == release_name)
     judge = standing_for(release_name) or release_name
     usable = load_recipes(judge)
     lacking = {GLOBAL_BATCH.name, IN_BATCH.name} if judge == DEVELOPMENT else set()
-    found: list[Plan] = []
+    by_mode: dict[str, list[Plan]] = {}
     for _, plan in written(release, 10 * ROWS, SEED):
         if plan.draft.recipe.name in usable and plan.job.mode.name not in lacking:
-            found.append(plan)
-            if len(found) == ROWS:
-                break
-    return found
+            by_mode.setdefault(plan.job.mode.name, []).append(plan)
+    evenly = (plan for plans in zip_longest(*by_mode.values()) for plan in plans if plan is not None)
+    return list(islice(evenly, ROWS))
 
 
 def refused(release_name: str, as_overrides: bool, checkpoint: str) -> Iterator[str]:
