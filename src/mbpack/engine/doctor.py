@@ -194,13 +194,16 @@ def context_of(request: Request) -> Context:
 
 
 def _without_recipe(context: Context, error: UnknownRecipe) -> Context:
-    """A recipe that nobody here knows leaves its values unknown; the rest is judged."""
+    """A recipe that nobody here knows leaves its values unknown, one of several that a model has is one of these; the rest is judged."""
+    sources = {name: source for name, source in context.sources.items() if name != "recipe"}
+    if error.meant:
+        problem = ContextProblem(f"{error}; judged over these, --recipe names one", severity="info")
+        return replace(context, recipe=None, recipes=error.meant, sources=sources, problems=(*context.problems, problem))
     advice = "its values are unknown; --recipe names the shipped recipe that it builds on"
     if error.mistaken:
         problem = ContextProblem(f"{error}{'' if error.hint.endswith('?') else ';'} {advice}", severity="warning")
     else:
         problem = ContextProblem(f"{error.message}: {advice}", severity="info")
-    sources = {name: source for name, source in context.sources.items() if name != "recipe"}
     return replace(context, recipe=None, own_recipe=context.recipe, sources=sources, problems=(*context.problems, problem))
 
 
