@@ -117,7 +117,7 @@ def _judged(request: Request) -> Result:
             context, request.documents, overrides, request.environ, override_documents=places, doubted=request.doubted
         )
     except UnknownRecipe as error:
-        if not request.documents and request.launch is None and not overrides:
+        if not request.documents and request.launch is None and request.shown is None and not overrides:
             raise
         result.context = context = _without_recipe(context, error)
         run = build_run(
