@@ -112,6 +112,10 @@ def _judged(request: Request) -> Result:
         overrides, in_script = overrides_of(request.launch, context.version.release, request.script)
         overrides += request.overrides
         places = [in_script, as_document(request.overrides)]
+        other = _other_launch(request.launch, in_script)
+        if other is not None:
+            result.findings = [other]
+            return result
     try:
         run = build_run(
             context, request.documents, overrides, request.environ, override_documents=places, doubted=request.doubted
@@ -215,6 +219,14 @@ def _declined(kinds: Sequence[Recognition], request: Request, stated: str) -> li
     pairs = zip(kinds, request.documents, strict=True)
     found = (_foreign(kind, document, request.searched) for kind, document in pairs)
     return [finding for finding in found if finding is not None]
+
+
+def _other_launch(launch: Launch, arguments: Document) -> Finding | None:
+    """What is said of a command that starts a program of another kind: its KEY=VALUE arguments are those of such programs."""
+    if launch.launcher != "script" or launch.recipe() is not None or arguments.root is None:
+        return None
+    kind = looks_like(arguments, SECTION_NAMES)
+    return _foreign(kind, arguments) if kind.kind == "other" else None
 
 
 def _may_be(kind: Recognition, by_recipe: bool) -> bool:
