@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from mbpack.cli.inputs import InputError, NothingHere, read
+from mbpack.cli.near import near, shown
 from mbpack.config.context import Given
 from mbpack.config.document import Document
 from mbpack.config.python import Command, Made, PythonError, read_program
@@ -103,7 +103,7 @@ def of_script(path: str, script: Script, request: Request, read_yaml: Read) -> I
         name = started.program.text
         found = _program_of(path, started, written)
         if found is None:
-            seen.append(name)
+            seen.append(shown(name))
             continue
         text, where = found
         for made in _made_by(text, where, path, started, request, read_yaml):
@@ -132,10 +132,8 @@ def _program_of(path: str, started: Started, written: Sequence[Here]) -> tuple[s
     inside = [here for here in written if here.file == base and here.line < started.program.line]
     if inside:
         return inside[-1].text, path
-    for place in (name, os.path.join(os.path.dirname(path), name), os.path.join(os.path.dirname(path), base)):
-        if started.program.known and os.path.isfile(place):
-            return read(place).text, place
-    return None
+    place = near(path, name) or near(path, base)
+    return None if place is None else (read(place).text, place)
 
 
 def _made_by(text: str, where: str, path: str, started: Started, request: Request, read_yaml: Read) -> list[Made]:
@@ -156,13 +154,9 @@ def _made_by(text: str, where: str, path: str, started: Started, request: Reques
 
 
 def _loader(path: str, read_yaml: Read) -> Load:
-    folder = os.path.dirname(path)
-
     def load(name: str) -> Sequence[Document] | None:
-        for place in (name, os.path.join(folder, name)):
-            if os.path.isfile(place):
-                return read_yaml(place)
-        return None
+        place = near(path, name)
+        return None if place is None else read_yaml(place)
 
     return load
 

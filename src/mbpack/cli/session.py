@@ -178,6 +178,7 @@ def _read(path: str) -> list[Document]:
 
 
 def _launches(path: str, request: Request) -> Iterator[Request]:
+    from mbpack.cli.near import near
     from mbpack.config.shell import ScriptError, read_script
 
     script = read(path)
@@ -194,12 +195,11 @@ def _launches(path: str, request: Request) -> Iterator[Request]:
         yield from of_script(path, whole, request, _read)
         return
     for launch in launches:
-        base = os.path.dirname(path)
         documents: list[Document] = []
         problems: list[ContextProblem] = []
         for word in launch.config_files:
-            place = word.text if os.path.exists(word.text) else os.path.join(base, word.text)
-            if word.known and os.path.exists(place):
+            place = near(path, word.text)
+            if place is not None:
                 documents += _read(place)
                 continue
             name = word.text if word.known else "the file of its --config-file"
