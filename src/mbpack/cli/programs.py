@@ -20,13 +20,48 @@ from mbpack.engine.doctor import Request
 Read = Callable[[str], Sequence[Document]]
 
 
-def of_program(path: str, request: Request, read_yaml: Read) -> Iterator[Request]:
-    """What is to be judged for a program.
+def of_notebook(path: str, request: Request, read_yaml: Read) -> Iterator[Request]:
+    """What is to be judged for a notebook: what its Python makes, and what its cells for the shell start.
+
+    Raises:
+        InputError: it cannot be read, or none of its cells makes or starts a configuration of Megatron-Bridge.
+    """
+    from mbpack.cli.launches import of_launches
+    from mbpack.config.notebook import NotebookError, read_cells
+
+    try:
+        cells = read_cells(read(path).text)
+    except NotebookError as error:
+        raise InputError(f"{path}: {error}") from None
+    any_found = False
+    try:
+        for made in of_program(path, request, read_yaml, Document(path, cells.program)):
+            any_found = True
+            for document in (document for variant in made.variants for document in variant.documents):
+                document.reread = None  # the text is a part of the file: it is not to be written back
+            yield made
+    except NothingHere:
+        pass
+    try:
+        for started in of_launches(path, request, read_yaml, Document(path, cells.script)):
+            any_found = True
+            yield started
+    except NothingHere:
+        pass
+    if not any_found:
+        raise NothingHere(
+            f"{path}: no cell of this notebook makes a configuration that can be read without running it, or starts "
+            "Megatron-Bridge's own scripts; mbpack.check(cfg) in a cell looks at the configuration itself"
+        )
+
+
+def of_program(path: str, request: Request, read_yaml: Read, program: Document | None = None) -> Iterator[Request]:
+    """What is to be judged for a program; ``program`` is its text where that is not the file's own.
 
     Raises:
         InputError: it cannot be read, or makes no configuration of Megatron-Bridge.
     """
-    program = read(path)
+    program = program if program is not None else read(path)
     if "megatron" not in program.text and "nemo_run" not in program.text:
         raise NothingHere(_nothing(path, program.text, {}))
     try:
