@@ -20,8 +20,6 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from tools.table_reads import decisive, read_by_tables
-
 from mbpack.config.answers import Layer, Setting
 from mbpack.config.context import Context, Given, resolve_context
 from mbpack.config.document import Item
@@ -29,14 +27,12 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Settings, Unknown, WrongKind
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.reads import ANYTHING, FILE, TARGET, Touched, reads
-from mbpack.engine.split import Part, answers
-from mbpack.facts.recipe_sets import RecipeSet, table
+from mbpack.facts.recipe_sets import Fork, RecipeSet, RecipeTable, table
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import schema
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES
-from mbpack.rules.worded import Worded
 
 ROOT = Path(__file__).resolve().parent.parent
 GPUS = (None, 8, 64, 1024)
@@ -126,20 +122,21 @@ def _from_a_rule() -> bool:
     return Path(sys._getframe(2).f_code.co_filename).name not in _INSIDE
 
 
-def read_by(rule: Rule, part: Part, into: set[str]) -> None:
-    """Ask a rule about a part; its recipes that answer otherwise are asked again."""
-
-    def ask(part: Part) -> None:
-        fresh = part.run.settings.on(cast(Recipe, RecipeSet(part.table, part.mask)), forget=True)
-        _ask(rule, fresh, part.run, into)
-
-    for _ in answers(part, part.mask, ask):
-        pass
+def read_by(rule: Rule, run: Run, held: RecipeTable, into: set[str]) -> None:
+    """Ask a rule about all recipes; those that answer otherwise are asked again."""
+    waiting = [held.all]
+    while waiting:
+        mask = waiting.pop()
+        fresh = run.settings.on(cast(Recipe, RecipeSet(held, mask)))
+        try:
+            _ask(rule, fresh, run, into)
+        except Fork as fork:
+            waiting += fork.parts
 
 
 def read_on_file(rule: Rule, run: Run, into: set[str]) -> None:
     """Ask a rule about one configuration."""
-    fresh = run.settings.on(cast(Recipe, run.settings.recipe), forget=True)
+    fresh = run.settings.on(cast(Recipe, run.settings.recipe))
     fresh.base_known = run.settings.base_known
     fresh.__class__ = NotedSettings
     _ask(rule, fresh, run, into)
@@ -166,10 +163,10 @@ def read_all(counts: Sequence[int | None] = GPUS, launchers: Sequence[str | None
             for launcher in launchers:
                 context = resolve_context(Given(release.name, gpus=gpus, launcher=launcher), Given(), ())
                 settings = NotedSettings(context, cast(Recipe, RecipeSet(held, held.all)))
-                part = Part(held, held.all, Run(settings, context))
+                run = Run(settings, context)
                 for rule in ALL_RULES:
-                    if rule.applies(release) and not isinstance(rule, Worded):
-                        read_by(rule, part, found[rule.slug])
+                    if rule.applies(release):
+                        read_by(rule, run, held, found[rule.slug])
     return found
 
 
@@ -179,8 +176,6 @@ def read_on_files(alone: Mapping[str, set[str]]) -> dict[str, set[str]]:
     for run in runs():
         touched = Touched.of_run(run)
         for rule in ALL_RULES:
-            if isinstance(rule, Worded):
-                continue  # the tables say what it reads
             known = alone[rule.slug]
             # one that reads nothing of what is written reads what it reads alone; a whole configuration has other classes
             if rule.applies(run.release) and (run.complete or ANYTHING & known or any(map(touched.has, known))):
@@ -212,8 +207,7 @@ def runs() -> Iterator[Run]:
 def uncovered() -> list[str]:
     """What rules read that the file does not have, a line a rule; rules that it does not know are asked about every file."""
     known = reads()
-    asked = {**read_all((8,), ("script",)), **decisive(RELEASES[:1])}
-    missing = {slug: sorted(keys - set(known[slug].alone)) for slug, keys in asked.items() if slug in known}
+    missing = {slug: sorted(keys - set(known[slug].alone)) for slug, keys in read_all((8,), ("script",)).items() if slug in known}
     return [f"{slug}: {' '.join(keys)}" for slug, keys in missing.items() if keys]
 
 
@@ -224,11 +218,6 @@ def main() -> int:
         return int(bool(lines))
     alone = read_all()
     more = read_on_files(alone)
-    for slug, keys in decisive().items():
-        alone[slug] |= keys
-    for rule in ALL_RULES:
-        if isinstance(rule, Worded):
-            more[rule.slug] |= read_by_tables(rule)
     lines = [
         f"{slug}\t{' '.join(sorted(alone[slug]))}\t{' '.join(sorted(more[slug] - alone[slug]))}\n"
         for slug in sorted({*alone, *more})

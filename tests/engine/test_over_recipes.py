@@ -20,7 +20,7 @@ from mbpack.engine.candidates import candidates
 from mbpack.engine.doctor import Request, examine, judge
 from mbpack.engine.merge import ranged
 from mbpack.engine.split import Part, answers, whole
-from mbpack.facts.recipe_sets import bits, table
+from mbpack.facts.recipe_sets import Fork, bits, table
 from mbpack.facts.recipes import find
 from mbpack.facts.schema import schema
 from mbpack.report.json import file_data
@@ -167,15 +167,28 @@ def test_the_json_says_for_how_many_recipes_a_finding_holds() -> None:
     assert sum(data["candidates"][name] for name in ("rejected", "accepted", "unknown")) == data["candidates"]["recipes"]
 
 
-def test_parts_are_shared_and_know_what_the_whole_answered() -> None:
+def test_parts_are_shared_and_so_is_what_they_answer() -> None:
     held = table("0.6")
-    part = whole(
-        built("model: {_target_: megatron.bridge.models.gpt_provider.GPTModelProvider, context_parallel_size: 2}"), held, held.all
-    )
+    part = whole(built("model: {context_parallel_size: 2}"), held, held.all)
     assert part.run.cp == 2
     piece = part.part(1)
     assert piece is part.part(1)
-    assert "cp" in vars(piece.run)
+    assert piece is part.part(3).part(1)
+    with pytest.raises(Fork) as fork:
+        _ = part.run.tp
+    masks = [mask for mask in fork.value.parts if part.part(mask).run.tp == 1]
+    assert sum(fork.value.parts) == held.all
+    assert len(masks) == 1  # one group for each answer, whatever the recipes differ in otherwise
+
+
+def test_what_a_file_leaves_to_the_recipes_is_asked_once_for_all_files() -> None:
+    held = table("0.6")
+    first, second = (whole(built(f"train: {{global_batch_size: {size}}}"), held, held.all) for size in (16, 32))
+    for run in (first.part(1).run, second.part(1).run):
+        assert run.settings.over.source(("model", "tensor_model_parallel_size")) is not run.settings.over
+        assert run.settings.over.source(("train", "global_batch_size")) is run.settings.over
+    assert first.part(1).run.setting("model.num_layers") is second.part(1).run.setting("model.num_layers")
+    assert (first.part(1).run.gbs, second.part(1).run.gbs) == (16, 32)
 
 
 def test_a_script_that_chooses_its_recipe_is_judged_over_those() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
@@ -117,3 +118,8 @@ def object_of(item: Item) -> Object:
         call is None or call.value is not False,
         tuple(child.value for child in args.value) if args is not None and isinstance(args.value, list) else (),
     )
+
+
+def of_recipe(value: Any) -> Any:
+    """A value as a recipe holds it: a mapping that names a class is an object."""
+    return Object(value["_target_"], None) if isinstance(value, Mapping) and "_target_" in value else value

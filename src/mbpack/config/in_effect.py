@@ -10,6 +10,7 @@ from typing import Any
 
 from mbpack.config.run import COLLATING, Run
 from mbpack.config.settings import Unknown
+from mbpack.config.shared import shared
 from mbpack.facts import formulas
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.formulas import Derived
@@ -53,31 +54,37 @@ def size(value: Any, key: str) -> int:
     return number
 
 
+@shared
 def count(run: Run, key: str) -> int | None:
     """The whole number a key holds, None where it is null or has no field."""
     return whole(run.number(key), key)
 
 
+@shared
 def cp_size(run: Run) -> int:
     """Context parallel size."""
     return size(run.cp, CP_KEY)
 
 
+@shared
 def tp_size(run: Run) -> int:
     """Tensor parallel size."""
     return size(run.tp, TP_KEY)
 
 
+@shared
 def eval_cp_size(run: Run) -> int | None:
     """Evaluation context parallel size where one is set."""
     return None if run.eval_cp is None else size(run.eval_cp, EVAL_CP)
 
 
+@shared
 def needed_multiple(run: Run) -> Derived:
     """The multiple every packed sample needs for this topology, in tokens."""
     return formulas.pad_multiple(tp_size(run), cp_size(run), run.sp, eval_cp_size(run))
 
 
+@shared
 def likely_multiple(run: Run) -> Derived:
     """The needed multiple as far as the topology is known, for wording and fixes.
 
@@ -93,11 +100,13 @@ def _known(run: Run, key: str) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
+@shared
 def pack_size(run: Run) -> int | None:
     """Tokens of an offline pack: ``run_recipe.py`` replaces the size by ``dataset.seq_length``."""
     return count(run, DATA_SEQ if run.repaired else PACK_SIZE)
 
 
+@shared
 def pad_multiple(run: Run) -> int | None:
     """What samples are padded to before offline packing: ``run_recipe.py`` takes the lcm with what is needed."""
     own = count(run, PAD_MULT)
@@ -106,12 +115,14 @@ def pad_multiple(run: Run) -> int | None:
     return formulas.lcm(own if own is not None and own > 0 else 1, needed_multiple(run).value)
 
 
+@shared
 def sample_limit(run: Run) -> int | None:
     """Tokens a single sample is cut to before offline packing."""
     own = count(run, f"{SPECS}.max_single_sequence_length") if run.release >= R06 else None
     return own or count(run, DATA_SEQ)
 
 
+@shared
 def fixed_width(run: Run) -> bool:
     """Whether every row has the same width; GPT-SFT datasets only have the switch in ``dataset_kwargs``."""
     if run.value(KWARGS_WIDTH) is True:
@@ -131,6 +142,7 @@ def multiple_named(path: str) -> int | None:
     return int(found[1]) if found else None
 
 
+@shared
 def packs_in_batch(run: Run) -> bool:
     """Whether in-batch packing happens: the switch is on, on a class of the release that knows it."""
     if not run.in_batch:
@@ -140,6 +152,7 @@ def packs_in_batch(run: Run) -> bool:
     return run.dataset in _PACKS_IN_BATCH[run.release >= R06]
 
 
+@shared
 def in_batch_fixed(run: Run) -> bool:
     """Whether in-batch rows all have the same width (0.7 and later; pipeline and expert parallelism switch it on)."""
     if run.release < IN_BATCH_FIXED_SINCE:
@@ -147,6 +160,7 @@ def in_batch_fixed(run: Run) -> bool:
     return fixed_width(run) or (run.dataset in COLLATING and (run.pp > 1 or run.ep > 1))
 
 
+@shared
 def width_unit(run: Run) -> Derived:
     """What the width of a row is split over: CP, times TP with sequence parallel."""
     return formulas.local_width_divisor(tp_size(run), cp_size(run), run.sp)

@@ -37,10 +37,10 @@ class ObjectClasses:
         self.clouded: Mapping[tuple[str, ...], str] = {}
         self._found: dict[tuple[str, ...], str | None] = {}
 
-    def on(self, recipe: Recipe, forget: bool) -> ObjectClasses:
-        """The same layers on another recipe; ``forget`` what was found, unless it holds for that recipe too."""
+    def on(self, recipe: Recipe) -> ObjectClasses:
+        """The same layers on another recipe, with nothing found yet."""
         new = twin(self)
-        new.recipe, new._found = recipe, {} if forget else dict(self._found)
+        new.recipe, new._found = recipe, {}
         return new
 
     def check_clouds(self, key: str, parts: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mbpack.config.run import Run
+from mbpack.config.shared import shared
 from mbpack.facts.schema import schema
 from mbpack.facts.widths import fp8_block
 
@@ -28,6 +29,7 @@ class Fp8(NamedTuple):
     key: str
 
 
+@shared
 def fp8_in_effect(run: Run) -> Fp8 | None:
     """The FP8 settings of a run, None where it computes in BF16 or FP16. Raises Unknown where they live in a recipe."""
     setting = run.value(SECTION)

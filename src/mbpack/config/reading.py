@@ -9,6 +9,7 @@ from mbpack.config.context import Context
 from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.overrides import Override, OverrideProblem
 from mbpack.config.settings import ABSENT, Object, Setting, Settings, Unknown, WrongKind
+from mbpack.config.shared import Over
 from mbpack.facts.gpus import find_gpu
 from mbpack.facts.releases import R06, Release
 
@@ -19,6 +20,9 @@ _LARGEST = 1e18  #: no size, count or rate comes near; beyond it a number is no 
 
 class Reading:
     """The settings of one configuration, its context and what was found around it; the base of :class:`~mbpack.config.run.Run`."""
+
+    #: What was answered for which recipes, where the run is over many (see :mod:`mbpack.config.shared`).
+    over: Over | None = None
 
     def __init__(
         self,

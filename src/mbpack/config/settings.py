@@ -9,11 +9,11 @@ the class that owns the key has no such field; or :class:`Unknown`, raised, wher
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind, object_of, twin
+from mbpack.config.answers import ABSENT, Layer, Object, Origin, Setting, Unknown, WrongKind, object_of, of_recipe, twin
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.layering import are_positions, is_below, is_gone, settle, stop_where_opaque
 from mbpack.config.object_classes import ObjectClasses, walk
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ABSENT", "Layer", "Object", "Origin", "Setting", "Settings", "Unknown", "WrongKind", "walk"]
 
+T = TypeVar("T")
+
 _MOST_DEFAULTS = 10_000
 #: What settings work out once, and their recipe decides.
-_WORKED_OUT = frozenset({"keeps_adapter", "_nested_model", "_new_dataset"})
+_WORKED_OUT = ("keeps_adapter", "_nested_model", "_new_dataset", "loading")
 
 
 class Settings:
@@ -66,17 +68,13 @@ class Settings:
         self.classes.clouded = {self._paths[key]: why for key, why in (clouded or {}).items()}
         self.memo: dict[str, Any] = {}  # what others worked out once from these settings
 
-    def on(self, recipe: Recipe, forget: bool = False) -> Settings:
-        """The same layers on another recipe; ``forget`` the answers so far, unless they hold for that recipe too."""
+    def on(self, recipe: Recipe) -> Settings:
+        """The same layers on another recipe, with nothing worked out yet."""
         new = twin(self)
-        if forget:
-            for name in [name for name in vars(new) if name in _WORKED_OUT]:
-                delattr(new, name)
-        vars(new).pop("loading", None)
-        new.recipe, new.base_known = recipe, True
-        new.classes = self.classes.on(recipe, forget)
-        new.classes.fails = new._fails
-        new._answers, new.memo = ({}, {}) if forget else (dict(self._answers), dict(self.memo))
+        for name in _WORKED_OUT:
+            vars(new).pop(name, None)
+        new.recipe, new.base_known, new.classes = recipe, True, self.classes.on(recipe)
+        new.classes.fails, new._answers, new.memo = new._fails, {}, {}
         return new
 
     # ------------------------------------------------------------------ asking
@@ -89,14 +87,16 @@ class Settings:
         """
         answer = self._answers.get(key)
         if answer is None:
-            try:
-                answer = self._find(key)
-            except Unknown as unknown:
-                answer = unknown
-            self._answers[key] = answer
+            answer = self._answers[key] = self._answer(key)
         if answer.__class__ is Unknown:
             raise answer
         return answer  # type: ignore[return-value]
+
+    def _answer(self, key: str) -> Setting | Unknown:
+        try:
+            return self._find(key)
+        except Unknown as unknown:
+            return unknown
 
     def peek(self, key: str) -> Setting | None:
         """The answer for a canonical key, or None where it is unknown."""
@@ -116,6 +116,12 @@ class Settings:
         """Whether some layer has something at a path; asked first because the answer needs no recipe."""
         inner = ("model", "transformer", *parts[1:]) if parts[0] == "model" else parts
         return any(walk(layer.root, path) is not None for layer in self.layers for path in {parts, inner})
+
+    def once(self, work_out: Callable[[Settings], T]) -> T:
+        """What a function makes of these settings, worked out once; nobody changes it."""
+        name = work_out.__qualname__
+        found: T = self.memo[name] if name in self.memo else self.memo.setdefault(name, work_out(self))
+        return found
 
     def mapping(self, key: str) -> dict[str, Setting]:
         """All entries of a free mapping (``dataset.dataset_kwargs``) over all layers and the recipe.
@@ -212,13 +218,13 @@ class Settings:
         return cls is not None and self.schema.nested_transformer(cls)
 
     def _find_nested(self, key: str, parts: tuple[str, ...]) -> Setting:
-        """A model whose Megatron-Core settings live in ``model.transformer``; overrides set what it hands on after the inner keys."""
+        """A model whose Megatron-Core settings live in ``model.transformer``: outer fields first, then the inner ones."""
         inner = ("model", "transformer", *parts[1:])
         outer_fields = self.schema.fields(self.classes.at(("model",)) or "") or {}
         own = parts[1] in outer_fields
         if own and self.complete:
             inner = parts  # the constructor sets outer fields last, the class defaults included, and hands them on
-        for path in (parts, inner):
+        for path in (inner, parts) if not own else (parts, inner):
             found = self._search_layers(key, path)
             if found is not None:
                 return found
@@ -347,9 +353,9 @@ class Settings:
             written = ".".join(parts)
             values = recipe.values
             if canonical in values:
-                return Setting(written, _recipe_value(values[canonical]), Origin.RECIPE, likely=canonical in recipe.likely)
+                return Setting(written, of_recipe(values[canonical]), Origin.RECIPE, likely=canonical in recipe.likely)
             if canonical != key and key in values:
-                return Setting(written, _recipe_value(values[key]), Origin.RECIPE, likely=key in recipe.likely)
+                return Setting(written, of_recipe(values[key]), Origin.RECIPE, likely=key in recipe.likely)
             owner = canonical.rpartition(".")[0]
             if isinstance(values.get(owner), Mapping) and "_target_" not in values[owner]:
                 entries = self.recipe_entries(owner)
@@ -422,9 +428,3 @@ class Settings:
         if field.default.text == "<unread>":
             raise Unknown(key, (), "its default could not be read")
         return Setting(written, Object(None, None), Origin.DEFAULT)
-
-
-def _recipe_value(value: Any) -> Any:
-    if isinstance(value, Mapping) and "_target_" in value:
-        return Object(value["_target_"], None)
-    return value

@@ -30,13 +30,14 @@ class UnknownKey(NamedTuple):
 
 def unknown_keys(settings: Settings) -> list[UnknownKey]:
     """Every unknown key of every layer, in the order of writing. Children of an unknown key are not looked at."""
-    found: list[UnknownKey] | None = settings.memo.get("unknown_keys")
-    if found is None:
-        found = settings.memo["unknown_keys"] = list(_unknown_keys(settings))
-    return found
+    return settings.once(_unknown_keys)
 
 
-def _unknown_keys(settings: Settings) -> Iterator[UnknownKey]:
+def _unknown_keys(settings: Settings) -> list[UnknownKey]:
+    return list(_of_layers(settings))
+
+
+def _of_layers(settings: Settings) -> Iterator[UnknownKey]:
     for layer in reversed(settings.layers):
         if layer.origin is Origin.OVERRIDE or not isinstance(layer.root.value, dict):
             continue

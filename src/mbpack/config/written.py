@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mbpack.config.document import Item
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting
+from mbpack.config.shared import once
 from mbpack.config.unknown_keys import SPECIAL
 from mbpack.facts.schema import Field
 
@@ -42,23 +43,15 @@ def _kinds(text: str) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def written_values(run: Run) -> list[Written]:
-    """Every written value whose field is known, once per run."""
-    cached = run.memo.get("written_values")
-    if cached is None:
-        cached = run.memo["written_values"] = _walk(run)
-    return cached
-
-
+@once
 def written_texts(run: Run) -> list[Written]:
     """Those of the written values that are text, expressions included: few, and what most rules on kinds look at."""
-    cached = run.memo.get("written_texts")
-    if cached is None:
-        cached = run.memo["written_texts"] = [written for written in written_values(run) if isinstance(written.item.value, str)]
-    return cached
+    return [written for written in written_values(run) if isinstance(written.item.value, str)]
 
 
-def _walk(run: Run) -> list[Written]:
+@once
+def written_values(run: Run) -> list[Written]:
+    """Every written value whose field is known, once per run."""
     found: list[Written] = []
     settings = run.settings
     for layer in reversed(settings.layers):

@@ -41,14 +41,15 @@ def candidates(run: Run) -> Part:
     are named first.
     """
     held = table(run.release.name)
-    part = whole(run, held, _fitting(run, held))
+    part = whole(run, held, fitting(run, held))
     path = run.settings.layers[0].document.path if run.settings.layers else None
     if path not in (None, "-"):
         part.near = sum(held.bit(name) for name in by_file_name(path, part.names))
     return part
 
 
-def _fitting(run: Run, held: RecipeTable) -> int:
+def fitting(run: Run, held: RecipeTable) -> int:
+    """The mask of the candidates."""
     mask = 0
     for name in run.context.recipes:
         recipe = find(run.release.name, name)

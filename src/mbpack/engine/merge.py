@@ -27,7 +27,7 @@ class Said(Struct):
 def by_place(said: Sequence[Said]) -> list[list[Said]]:
     """What a rule says, together where it is about one place."""
     places: dict[Any, list[Said]] = {}
-    for entry in said:
+    for entry in in_order(said):
         places.setdefault(place_of(entry.finding), []).append(entry)
     return list(places.values())
 
@@ -40,8 +40,9 @@ def place_of(finding: Finding) -> Any:
 
 def merged(part: Part, entries: Sequence[Said]) -> Finding:
     """One finding for what is said about one place; on some recipes only, it is a warning at most and no fix of it is safe."""
-    most = max(entries, key=lambda entry: (entry.mask & part.near != 0, entry.mask.bit_count()))
-    texts, finding = [entry.finding for entry in entries], most.finding
+    words = _by_words(entries)
+    most = max(words, key=lambda entry: (entry.mask & part.near != 0, entry.mask.bit_count()))
+    texts, finding = [entry.finding for entry in words], most.finding
     finding = replace(
         finding,
         message=ranged([one.message for one in texts], finding.message),
@@ -54,6 +55,22 @@ def merged(part: Part, entries: Sequence[Said]) -> Finding:
     held = HoldsFor(mask.bit_count(), part.mask.bit_count(), some(part, most.mask), some(part, part.mask & ~mask))
     fix = finding.fix._replace(safe=False) if finding.fix is not None else None  # with another recipe nothing is wrong
     return replace(finding, outcome=at_most_a_warning(finding.outcome), fix=fix, holds_for=held)
+
+
+def _by_words(entries: Sequence[Said]) -> list[Said]:
+    """What is said in the same words as one, whatever it follows from; shown as it is said for the first recipe."""
+    found: dict[Any, Said] = {}
+    for entry in in_order(entries):
+        finding = entry.finding
+        words = finding.message, finding.why, finding.outcome, repr(finding.fix)
+        known = found.get(words)
+        found[words] = entry if known is None else Said(known.mask | entry.mask, known.finding)
+    return list(found.values())
+
+
+def in_order(entries: Sequence[Said]) -> list[Said]:
+    """Entries by their first recipe: how the recipes were split then shows nowhere."""
+    return sorted(entries, key=lambda entry: entry.mask & -entry.mask)
 
 
 def covered(entries: Sequence[Said]) -> int:
@@ -79,7 +96,7 @@ def _shared_outcome(entries: Sequence[Said]) -> Outcome:
     """What happens with every recipe: the mildest severity, and a refusal only where all refuse."""
     severity = max((entry.finding.outcome.severity for entry in entries), key=SEVERITIES.index)
     later = [entry for entry in entries if entry.finding.outcome.consequence != "rejected"]
-    most = max(later or entries, key=lambda entry: entry.mask.bit_count())
+    most = max(_by_words(later or entries), key=lambda entry: entry.mask.bit_count())
     return most.finding.outcome._replace(severity=severity)
 
 

@@ -1,19 +1,19 @@
 """One configuration over many recipes: every rule is asked once for each group of recipes that answer it alike.
 
 A :class:`Part` is a set of recipes with a run whose recipe is that set. A rule that reads something in which the recipes differ
-stops with :class:`~mbpack.facts.recipe_sets.Fork`; it is then asked again for each part, which already knows what the
-whole answered alike. Parts are kept: rules that split a set the same way share them and all they worked out.
+stops with :class:`~mbpack.facts.recipe_sets.Fork`; it is then asked again for each part. All parts of a whole share what
+its recipes answer (:mod:`mbpack.engine.columns`), and there is one part for each set of recipes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from mbpack.config.answers import twin
 from mbpack.config.run import Run
-from mbpack.facts.recipe_sets import Fork, RecipeSet, RecipeTable, bits
-from mbpack.facts.recipes import Recipe
+from mbpack.engine.part_run import PartRun, RunOver, over_recipes
+from mbpack.engine.part_settings import SettingsOver
+from mbpack.facts.recipe_sets import Fork, RecipeTable, bits
 
 Answer = TypeVar("Answer")
 
@@ -21,11 +21,11 @@ Answer = TypeVar("Answer")
 class Part:
     """Recipes that have answered alike so far, and the run in which they are one."""
 
-    def __init__(self, table: RecipeTable, mask: int, run: Run) -> None:
+    def __init__(self, table: RecipeTable, mask: int, run: PartRun, parts: dict[int, Part]) -> None:
         self.table, self.mask, self.run = table, mask, run
         #: Those that the file's name speaks of.
         self.near = 0
-        self._parts: dict[int, Part] = {}
+        self._parts = parts
 
     @property
     def names(self) -> list[str]:
@@ -33,25 +33,24 @@ class Part:
         return [self.table.names[bit.bit_length() - 1] for bit in bits(self.mask)]
 
     def part(self, mask: int) -> Part:
-        """The part with these recipes; what the whole answered is known to it."""
+        """The part with these recipes; there is one for each set of them."""
         found = self._parts.get(mask)
         if found is None:
-            found = self._parts[mask] = Part(self.table, mask, with_recipes(self.run, self.table, mask))
+            found = self._parts[mask] = Part(self.table, mask, self.run.over.part(mask), self._parts)
         return found
 
 
-def with_recipes(run: Run, table: RecipeTable, mask: int) -> Run:
-    """The same run on a set of recipes. What it has already worked out must hold for all of them."""
-    new = twin(run)
-    new.settings = run.settings.on(cast(Recipe, RecipeSet(table, mask)))
-    new.memo, new.stopped = dict(run.memo), list(run.stopped)
-    return new
+def whole(run: Run, table: RecipeTable, mask: int, settings: SettingsOver | None = None) -> Part:
+    """A run without a recipe, put on a set of recipes; ``settings``: what its settings were asked already."""
+    return part_of(over_recipes(run, table, mask, settings))
 
 
-def whole(run: Run, table: RecipeTable, mask: int) -> Part:
-    """A run without a recipe, put on a set of recipes."""
-    settings = run.settings.on(cast(Recipe, RecipeSet(table, mask)), forget=True)
-    return Part(table, mask, Run(settings, run.context, run.evidence, run.overrides))
+def part_of(over: RunOver) -> Part:
+    """All recipes of what was asked."""
+    parts: dict[int, Part] = {}
+    mask = over.everybody
+    parts[mask] = Part(over.settings.table, mask, over.part(mask), parts)
+    return parts[mask]
 
 
 def answers(start: Part, mask: int, ask: Callable[[Part], Answer]) -> Iterator[tuple[int, Answer]]:

@@ -8,7 +8,7 @@ recipes differ it raises :class:`Fork` with the parts that agree, and whoever as
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from mbpack.facts.schema import Opaque, read_data
 #: What a recipe answers about itself, beside its values.
 _ATTRIBUTES = (
     *("name", "release", "module", "dataset_class", "model_class", "hf_id", "peft", "gpus", "perf", "complete", "unavailable"),
-    *("family", "gpu"),
+    *("family", "gpu", "context"),
 )
 _NOTHING: Any = object()
 _OPAQUE = 1
@@ -205,8 +205,19 @@ class RecipeSet:
 
     def __init__(self, held: RecipeTable, mask: int) -> None:
         self.table, self.mask = held, mask
-        self.values: Mapping[str, Any] = _Paths(self, held.values)
-        self.likely, self.guessed = _Marked(_Paths(self, held.likely)), _Marked(_Paths(self, held.guessed))
+
+    @cached_property
+    def values(self) -> Mapping[str, Any]:
+        """See :class:`Recipe`, as the following."""
+        return _Paths(self, self.table.values)
+
+    @cached_property
+    def likely(self) -> Set[str]:
+        return _Marked(_Paths(self, self.table.likely))
+
+    @cached_property
+    def guessed(self) -> Set[str]:
+        return _Marked(_Paths(self, self.table.guessed))
 
     def one(self) -> Recipe:
         """The only recipe of the set. Raises Fork, a part for each, where there are several."""

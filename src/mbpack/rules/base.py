@@ -124,6 +124,8 @@ class Rule:
     about_the_recipe: ClassVar[bool] = False
     #: Whether its note is the same on nearly every run of a release: the text report leaves it out unless asked for all.
     routine: ClassVar[bool] = False
+    #: Says nothing graver than a note: over many recipes it is told only where all of them bring it.
+    notes_only: ClassVar[bool] = False
     #: Reads what the others found; over many recipes, where that differs, it is not asked.
     reads_findings: ClassVar[bool] = False
     #: Runs after the others, because it reads what stopped them.
@@ -174,8 +176,11 @@ class Rule:
         """A finding at a canonical key, with the settings it follows from as related places.
 
         Raises:
-            ValueError: the fix removes a key and calls itself safe; what somebody wrote is never removed unasked.
+            ValueError: the fix removes a key and calls itself safe; what somebody wrote is never removed unasked. Or the
+                outcome is no note though the rule says that it has nothing else.
         """
+        if self.notes_only and outcome.severity != "info":
+            raise ValueError(f"{self.code}: says of itself that it only has notes")
         if fix is not None and fix.safe and any(edit.op == "delete" for edit in fix.edits):
             raise ValueError(f"{self.code}: removing a key is no safe fix")
         return Finding(

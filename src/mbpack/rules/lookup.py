@@ -8,6 +8,7 @@ from __future__ import annotations
 from mbpack.config import in_effect
 from mbpack.config.run import Run
 from mbpack.config.settings import Setting, Unknown
+from mbpack.config.shared import shared
 from mbpack.config.unknown_keys import unknown_keys
 from mbpack.facts import hard_blocks
 from mbpack.facts.attention import GATED_DELTA_NET
@@ -25,6 +26,7 @@ VARIANT = "model.experimental_attention_variant"
 IN_BATCH = "dataset.enable_in_batch_packing"
 
 
+@shared
 def step_of(run: Run) -> str:
     """The step function: as given, else what ``run_recipe.py`` takes for the recipe. Unknown in a user's own script."""
     if run.context.step is not None:
@@ -35,6 +37,7 @@ def step_of(run: Run) -> str:
     raise Unknown("step", ("step",))
 
 
+@shared
 def is_family(run: Run, marks: hard_blocks.Marks) -> bool:
     """Whether the model is of a family, told by the recipe's module or the model class."""
     return belongs(marks, *model_marks(run))
@@ -48,6 +51,7 @@ def model_marks(run: Run) -> tuple[str | None, str | None]:
     return recipe.module if recipe is not None else None, cls
 
 
+@shared
 def is_hybrid(run: Run) -> bool:
     """Whether the model mixes Mamba layers with attention."""
     cls = run.settings.class_at("model")
@@ -56,6 +60,7 @@ def is_hybrid(run: Run) -> bool:
     return is_hybrid_class(run.settings.schema, cls) or run.maybe("model.is_hybrid_model") is True
 
 
+@shared
 def has_gated_delta_net(run: Run) -> bool:
     """Whether the model has gated-delta-net layers (Qwen3-Next, Qwen3.5)."""
     module, cls = run.settings.recipe.module if run.settings.recipe else None, run.settings.class_at("model")
@@ -64,6 +69,7 @@ def has_gated_delta_net(run: Run) -> bool:
     return bool(run.value(VARIANT) == GATED_DELTA_NET)
 
 
+@shared
 def splits_contiguously(run: Run) -> bool:
     """Whether context parallel ranks get consecutive tokens: as written, else in the one recipe that asks for it."""
     mode, recipe = run.value("model.cp_partition_mode"), run.settings.recipe
@@ -72,6 +78,7 @@ def splits_contiguously(run: Run) -> bool:
     return recipe is not None and recipe.is_called(hard_blocks.DSV4_PACKED_RECIPE)
 
 
+@shared
 def overlap_key(run: Run) -> str | None:
     """The key that asks for expert-communication overlap, None when it is off.
 
@@ -91,26 +98,31 @@ def overlap_off(run: Run, key: str) -> tuple[Edit, ...]:
     return set_to(run, *((name, False) for name in keys if name == key or run.maybe(name) is True))
 
 
+@shared
 def uses_megatron_fsdp(run: Run) -> bool:
     """Whether Megatron-FSDP shards the model; either section can ask for it."""
     return run.flag("ddp.use_megatron_fsdp") or run.flag("dist.use_megatron_fsdp")
 
 
+@shared
 def second_version(run: Run) -> bool:
     """Whether the second version of Megatron-FSDP is asked for (0.7 and later); it has rules of its own."""
     return bool(run.release >= R07 and run.number("ddp.megatron_fsdp_version", 1) == 2)
 
 
+@shared
 def rows_have_one_width(run: Run) -> bool:
     """Whether all packed rows get the same width."""
     return in_effect.fixed_width(run) if run.mode is OFFLINE else in_effect.in_batch_fixed(run)
 
 
+@shared
 def row_width(run: Run) -> int | None:
     """Tokens of a full row: the pack size in effect, else the dataset's sequence length."""
     return in_effect.pack_size(run) if run.mode is OFFLINE else in_effect.count(run, in_effect.DATA_SEQ)
 
 
+@shared
 def sample_multiple(run: Run) -> int:
     """What every packed sample's length is padded to, in tokens: as prepared offline, else by the topology."""
     if run.mode is OFFLINE:
@@ -145,6 +157,7 @@ def unpack(run: Run) -> Fix:
     return Fix("packing off", set_to(run, (key, None if run.mode is ENERGON else False)))
 
 
+@shared
 def packs_online(run: Run) -> bool:
     """Whether global-batch packing is on and the dataset can deliver unpacked samples."""
     if not run.global_batch:
@@ -152,6 +165,7 @@ def packs_online(run: Run) -> bool:
     return run.dataset is DatasetKind.GPT_SFT or (run.release >= NIGHTLY and run.dataset is DatasetKind.PRETRAIN)
 
 
+@shared
 def launcher_mends_loss(run: Run) -> bool:
     """Whether ``run_recipe.py`` sets both loss switches by itself: it does so with context parallelism only."""
     return run.repaired and (run.cp > 1 or (run.eval_cp or 1) > 1)

@@ -14,6 +14,7 @@ from mbpack.config.layering import files_as_written
 from mbpack.config.overrides import Override, whole
 from mbpack.config.run import Run
 from mbpack.config.settings import ABSENT, Origin, Setting, Unknown, walk
+from mbpack.config.shared import once
 from mbpack.facts.schema import ABSOLUTE_PATH, Opaque
 from mbpack.rules.arguments.base import FREE, OBJECT, UNTOLD, held, is_apart, object_class, told
 
@@ -64,12 +65,10 @@ class Judged(NamedTuple):
     clashes: tuple[Key, ...] = ()
 
 
+@once
 def judged(run: Run) -> list[Judged]:
     """Every argument in order, each on the tree that those before it leave; once per run."""
-    found: list[Judged] | None = run.memo.get("arguments")
-    if found is None:
-        found = run.memo["arguments"] = list(_judge(run))
-    return found
+    return list(_judge(run))
 
 
 def _judge(run: Run) -> Iterator[Judged]:

@@ -9,6 +9,7 @@ from mbpack.config.in_effect import count, cp_size, needed_multiple, pad_multipl
 from mbpack.config.precision import fp8_in_effect
 from mbpack.config.run import Run
 from mbpack.config.settings import Object, Origin, Unknown
+from mbpack.config.shared import shared
 from mbpack.facts.attention import A2A, MLA_P2P_ONLY_UNTIL, usable_comm_types
 from mbpack.facts.attention import has_window as limits
 from mbpack.facts.attention_backends import (
@@ -84,6 +85,7 @@ def judge(run: Run, backend: str | None = None) -> Answer | None:
     return Answer(_cause(run, asked, left, places), always == generations, always, sometimes)
 
 
+@shared
 def chosen_backend(run: Run) -> str | None:
     """The name of the enum member in effect: as written, else the class's default; None for null, text and the unknown."""
     setting = run.settings.peek(BACKEND)
@@ -101,6 +103,7 @@ def chosen_backend(run: Run) -> str | None:
     return target.rpartition(".")[2] if f".{ENUM}." in target else None
 
 
+@shared
 def _own_core(run: Run) -> bool:
     """Whether the core attention is a module of the family's own."""
     recipe = run.settings.recipe
@@ -151,6 +154,7 @@ def _inputs(run: Run) -> Iterator[Input]:
             yield Input(rows, comm, width, values, softmax, window, kind)
 
 
+@shared
 def pads_between(run: Run) -> bool | None:
     """Whether there is padding between the samples of a row; None where that cannot be told."""
     if run.mode is OFFLINE:
@@ -163,6 +167,7 @@ def pads_between(run: Run) -> bool | None:
     return needed_multiple(run).value > 1
 
 
+@shared
 def _heads(run: Run, latent: bool) -> list[tuple[int, int]]:
     """Widths of a head; those of packed latent attention are padded to one from 0.5 on."""
     if latent:
@@ -178,6 +183,7 @@ def _heads(run: Run, latent: bool) -> list[tuple[int, int]]:
     return [(own, own)] if known_heads(own, own) else []
 
 
+@shared
 def head_width(run: Run) -> int | None:
     """Elements of one attention head, None where neither file nor recipe tells."""
     try:

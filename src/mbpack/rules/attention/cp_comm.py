@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mbpack.config.in_effect import count, cp_size, tp_size
 from mbpack.config.run import Run
+from mbpack.config.shared import shared
 from mbpack.facts import attention
 from mbpack.facts.attention import A2A, ALL_GATHER, HIERARCHICAL, P2P, TRANSFORMER_ENGINE
 from mbpack.facts.releases import R03, R04, R06
@@ -17,6 +18,7 @@ WINDOW, SOFTMAX, MLA = "model.window_size", "model.softmax_type", "model.multi_l
 HEADS, GROUPS = "model.num_attention_heads", "model.num_query_groups"
 
 
+@shared
 def comm_types(run: Run) -> tuple[str, ...]:
     """The communication types the layers use; null is p2p. Empty where the setting is no text or list of texts."""
     value = run.value(COMM)
@@ -24,6 +26,7 @@ def comm_types(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items)) if all(isinstance(item, str) for item in items) else ()
 
 
+@shared
 def own_attention(run: Run) -> bool:
     """Whether the model's attention is not Transformer Engine's."""
     return attention.has_own_attention(run.value("model.experimental_attention_variant"))
@@ -361,6 +364,7 @@ class WindowPacked(Rule):
     """
 
     code, slug = "ATN105", "attn/window-packed"
+    notes_only = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:

@@ -166,6 +166,7 @@ class TeTailPadding(Rule):
     """
 
     code, slug = "CPL115", "cp/te-tail-padding"
+    notes_only = True
     routine = True
     releases = (TAIL_PADDING_DEFECT, TAIL_PADDING_DEFECT)
     reports_unknown = False

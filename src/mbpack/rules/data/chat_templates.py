@@ -103,6 +103,7 @@ class ChatTemplateDefault(Rule):
     """
 
     code, slug = "DAT148", "data/chat-template-default"
+    notes_only = True
     releases = (R07, NIGHTLY)
     reports_unknown = False
 

@@ -160,6 +160,7 @@ class BufferPerWorker(Rule):
     """
 
     code, slug = "NRG120", "nrg/buffer-per-worker"
+    notes_only = True
     releases = (R07, NIGHTLY)
     reports_unknown = False
 
@@ -209,6 +210,7 @@ class CountsArePacks(Rule):
     """
 
     code, slug = "NRG121", "nrg/counts-are-packs"
+    notes_only = True
     releases = (R07, NIGHTLY)
     reports_unknown = False
 

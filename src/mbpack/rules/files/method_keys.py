@@ -15,6 +15,7 @@ from mbpack.rules.base import REJECTED, Edit, Finding, Fix, RejectingRule, Rule
 _COMPLETE, _VALIDATE, _SET_UP = "finalize", "validate", "setup"
 _OPTIONAL = {"comm_overlap": "comm-overlap", "mixed_precision": "section:mixed_precision"}
 _EVERYTHING = "__dict__"
+_WATCHED = frozenset({_COMPLETE, _VALIDATE, _SET_UP, _EVERYTHING})
 #: Sections whose class defaults alone do not start a training.
 _NEEDED = ("train", "model")
 #: Recipes may hold Megatron-Core's own class there, which has nothing to complete.
@@ -61,6 +62,8 @@ class MethodKey(RejectingRule):
                     yield from self._section(run, str(name), item, layer)
 
     def _section(self, run: Run, section: str, item: Item, layer: Layer) -> Iterator[Finding]:
+        if _WATCHED.isdisjoint(item.value):
+            return
         cls = run.settings.class_at(section)
         if cls is None:
             return

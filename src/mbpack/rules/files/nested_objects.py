@@ -186,8 +186,11 @@ class NestedUnderNone(RejectingRule):
 
     def _transformer(self, run: Run) -> Iterator[Finding]:
         """Model classes from 0.4 on that hold the transformer's settings in an object of their own."""
-        written, cls = run.settings.written(TRANSFORMER), run.settings.class_at("model")
-        if written is None or cls is None:
+        written = run.settings.written(TRANSFORMER)
+        if written is None:
+            return
+        cls = run.settings.class_at("model")
+        if cls is None:
             return
         given = isinstance(written.value, Object)
         if given and (not run.complete or written.value.target is not None):

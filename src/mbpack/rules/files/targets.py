@@ -8,6 +8,7 @@ from mbpack.config.document import Item
 from mbpack.config.loading import Unmade
 from mbpack.config.run import Run
 from mbpack.config.settings import Layer, Setting
+from mbpack.config.shared import once
 from mbpack.facts.keys import specs_target
 from mbpack.facts.names import names
 from mbpack.facts.releases import R04, R05, RELEASES
@@ -31,12 +32,10 @@ def _targets(item: Item, path: str) -> Iterator[tuple[str, Item, Item]]:
             yield from _targets(child, f"{path}[{index}]")
 
 
+@once
 def _instantiated(run: Run) -> list[tuple[str, Item, Item, Layer]]:
     """Every mapping of the user's that names a class, below the top."""
-    found: list[tuple[str, Item, Item, Layer]] | None = run.memo.get("instantiated")
-    if found is None:
-        found = run.memo["instantiated"] = list(_find_instantiated(run))
-    return found
+    return list(_find_instantiated(run))
 
 
 def _find_instantiated(run: Run) -> Iterator[tuple[str, Item, Item, Layer]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbpack.config.run import Run
+from mbpack.config.shared import shared
 from mbpack.facts.gpus import GPUS, find_gpu
 from mbpack.rules.base import Finding, Fix, Outcome, Rule, is_number
 
@@ -13,6 +14,13 @@ _WARN = Outcome("warning", "crash", "first-step")
 _MANY = 32_768
 _BYTES = 4  # the loss takes them in fp32
 _GB = 10**9
+
+
+@shared
+def _are_many(run: Run) -> bool:
+    """Whether a rank has that many tokens."""
+    width, mbs = run.width, run.mbs
+    return is_number(width) and is_number(mbs) and run.cp >= 1 and run.tp >= 1 and width * mbs // run.cp >= _MANY
 
 
 class Logits(Rule):
@@ -44,11 +52,13 @@ class Logits(Rule):
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
+        if not _are_many(run):
+            return
         width, mbs, recipe = run.width, run.mbs, run.settings.recipe
-        if not (is_number(width) and is_number(mbs)) or recipe is None or run.cp < 1 or run.tp < 1:
+        if recipe is None:
             return
         tokens = width * mbs // run.cp
-        if tokens < _MANY or run.maybe("model.cross_entropy_fusion_impl") == "linear":
+        if run.maybe("model.cross_entropy_fusion_impl") == "linear":
             return
         from mbpack.facts.shapes import shape_of  # hardly a file comes here
 

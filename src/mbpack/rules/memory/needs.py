@@ -199,6 +199,7 @@ class FusedLossPeak(Rule):
     """
 
     code, slug = "MEM103", "mem/fused-loss-peak"
+    notes_only = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
@@ -257,6 +258,7 @@ class UnfusedActivation(Rule):
     """
 
     code, slug = "MEM106", "mem/unfused-activation"
+    notes_only = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:

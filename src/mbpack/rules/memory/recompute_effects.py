@@ -70,6 +70,7 @@ class CoreAttentionAddsMemory(Rule):
     """
 
     code, slug = "MEM102", "mem/core-attn-adds"
+    notes_only = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
@@ -135,6 +136,7 @@ class LayerNormSavesNothing(Rule):
     """
 
     code, slug = "MEM105", "mem/layernorm-saves-nothing"
+    notes_only = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:

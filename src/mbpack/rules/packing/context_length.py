@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from mbpack.config.in_effect import DATA_SEQ, MODEL_SEQ, count, sample_limit
 from mbpack.config.run import Run
-from mbpack.facts.contexts import context_of
 from mbpack.rules.base import NOTE, SILENT, Finding, Fix, Rule
 
 #: Settings that scale rotary positions beyond the trained context, or replace them.
@@ -52,7 +51,7 @@ class BeyondContext(Rule):
         recipe = run.settings.recipe
         if recipe is None or not (run.wrote(DATA_SEQ) or run.wrote(MODEL_SEQ)):
             return
-        context = context_of(recipe.hf_id, recipe.name)
+        context = recipe.context
         longest = sample_limit(run) if run.offline else count(run, MODEL_SEQ)
         if context is None or longest is None or longest <= context or self._scaled(run):
             return

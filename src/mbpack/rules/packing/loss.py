@@ -38,6 +38,7 @@ class EosInputMasked(Rule):
     """
 
     code, slug = "LOS101", "loss/eos-input-masked"
+    notes_only = True
     releases = (R07, NIGHTLY)
     reports_unknown = False
 

@@ -182,6 +182,7 @@ class OddPackSize(Rule):
     """
 
     code, slug = "SEQ104", "seq/odd-pack-size"
+    notes_only = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:

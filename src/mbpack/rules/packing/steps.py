@@ -354,6 +354,7 @@ class FlopsInBatch(Rule):
     """
 
     code, slug = "FLP101", "flops/inbatch"
+    notes_only = True
     routine = True
     releases = (R03, R05)
     reports_unknown = False

@@ -217,6 +217,7 @@ class InBatchTotalLength(Rule):
     """
 
     code, slug = "ALN117", "align/inbatch-total-length-unbounded"
+    notes_only = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:

@@ -302,6 +302,7 @@ class TestSplitUnpacked(Rule):
     """
 
     code, slug = "DAT125", "data/test-split-unpacked"
+    notes_only = True
     reports_unknown = False
 
     def check(self, run: Run) -> Iterator[Finding]:
@@ -339,6 +340,7 @@ class ValidationIsPacked(Rule):
     """
 
     code, slug = "DAT126", "data/validation-is-packed"
+    notes_only = True
     reports_unknown = False
 
     KEY = "validation.eval_iters"

@@ -10,6 +10,7 @@ from math import lcm
 from mbpack.config.in_effect import EVAL_CP, TRAIN_PACKS, cp_size
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
+from mbpack.config.shared import shared
 from mbpack.facts.artifacts import NPY_SUFFIX, SPLITS
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import SPECS
@@ -29,6 +30,7 @@ WARN_SILENT = Outcome("warning", "silent", "always")
 WARN_NOTE = Outcome("warning", "note", "always")
 
 
+@shared
 def prepares(run: Run) -> bool:
     """Whether the run packs GPT-SFT data offline with specs that are an object."""
     return run.offline and run.dataset is DatasetKind.GPT_SFT and run.has_specs
@@ -79,6 +81,7 @@ def is_npy(path: str | None) -> bool:
     return path is not None and path.lower().endswith(NPY_SUFFIX)
 
 
+@shared
 def forgets_multiple(run: Run) -> bool:
     """Whether the release does not hand pad_seq_to_mult to the dataset of the run's parquet packs (0.4, 0.5.0)."""
     if run.release is not R04 and (run.release is not R05 or run.patch != "0.5.0"):

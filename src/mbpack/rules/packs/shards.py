@@ -264,6 +264,7 @@ class PyarrowInt8(Rule):
     """
 
     code, slug = "DAT137", "data/pyarrow-int8"
+    notes_only = True
     releases = (R04, NIGHTLY)
     reports_unknown = False
 
