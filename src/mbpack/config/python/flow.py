@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from mbpack.config.python.calls import Calls
-from mbpack.config.python.machine import Condition
+from mbpack.config.python.machine import SETTINGS, Condition
 from mbpack.config.python.values import NONE, NOTHING, Cell, Place, State, Unknown, Value, joined, may_be, same
 
 _LOOPS = 64  #: turns of a loop that are followed one by one
@@ -30,10 +30,20 @@ class Flow(Calls):
 
     def _do_if(self, node: ast.If) -> bool:
         truth = self.decide(node.test)
+        text = ast.unparse(node.test)
+        if truth and self.defaults and _refuses(node.body) and (asked := _asked_for(node.test)):
+            for place in asked:  # with its default the program says that it must be given: so it is
+                if not self._is_setting(place):
+                    self.assign_to(place, Unknown(f"`{text}` ends the program"), None)
+            return self.block(node.orelse)
         if truth is not None:
             return self.block(node.body if truth else node.orelse)
-        text = ast.unparse(node.test)
         return self._ways([lambda: self.block(node.body), lambda: self.block(node.orelse)], f"depends on `{text}`", text)
+
+    def _is_setting(self, place: ast.expr) -> bool:
+        """Whether a place belongs to the configuration itself."""
+        record = self.record(self.eval(place.value)) if isinstance(place, ast.Attribute) else None
+        return record is not None and record.kind in SETTINGS
 
     def _ways(self, ways: Sequence[Callable[[], bool]], why: str, text: str = "") -> bool:
         """Several ways to go on from here, of which one is taken."""
@@ -249,3 +259,24 @@ def _mark(fields: dict[object, Cell] | dict[str, Cell], old: dict[object, Cell] 
     for name, cell in list(fields.items()):
         if old.get(name) is not cell and cell.place.time:  # type: ignore[call-overload]
             fields[name] = Cell(Unknown("changed in between", may_be(cell.value)), Place(cell.place.node, time, cell.place.key))  # type: ignore[index]
+
+
+def _refuses(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements end the program with a complaint."""
+    last = body[-1]
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        return ast.unparse(last.value.func).rpartition(".")[2] in ("error", "exit", "abort")
+    return isinstance(last, ast.Raise)
+
+
+def _asked_for(test: ast.expr) -> list[ast.expr]:
+    """The places that a condition finds missing: ``x is None``, ``not x``, ``x == ""``, and any of these joined by ``or``."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return [place for part in test.values for place in _asked_for(part)]
+    place: ast.expr | None = None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        place = test.operand
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.Eq)):
+        other = test.comparators[0]
+        place = test.left if isinstance(other, ast.Constant) and other.value in (None, "") else None
+    return [place] if isinstance(place, (ast.Name, ast.Attribute)) else []
