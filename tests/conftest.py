@@ -46,6 +46,15 @@ def data_dir() -> Path:
     return DATA
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The whole suite runs on all processors; what is named on the command line runs in one process, as a debugger needs it."""
+    whole = config.args_source is config.ArgsSource.TESTPATHS
+    if whole and getattr(config.option, "numprocesses", 0) is None and not config.option.usepdb:
+        config.option.numprocesses = "auto"
+        config.option.dist = "worksteal"  # neighbours in one process, where what they share is kept
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked ``conformance`` need the real packages, a network or minutes: they run only with ``-m conformance``."""
     if "conformance" in config.option.markexpr:

@@ -15,6 +15,8 @@ from typing import Any
 import reflect
 
 PACKAGE = "megatron.bridge.recipes"
+#: How recipe functions are called; one of DeepSeek-V3 says on how many nodes it runs (mbpack's own reader has the same).
+CALLED = re.compile(r"[^\W_]\w*_config(_\d+nodes)?")
 #: Fields of a model that only its card tells. A value that a conversion took from the defaults of a model type instead
 #: is marked as a guess ...
 SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "kv_channels", "num_moe_experts")
@@ -56,8 +58,7 @@ def _is_recipe(name: str, value: Any, module_name: str) -> bool:
         inspect.isfunction(value)
         and value.__module__ == module_name
         and name == value.__name__
-        and name.endswith("_config")
-        and not name.startswith("_")
+        and CALLED.fullmatch(name)
         and all(
             p.default is not p.empty or p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
             for p in inspect.signature(value).parameters.values()
@@ -72,7 +73,7 @@ def aliases(recipes: Mapping[str, Any]) -> dict[str, str]:
         if module_name.startswith(PACKAGE):
             for name, value in vars(module).items():
                 current = getattr(value, "__name__", None)
-                if inspect.isfunction(value) and name.endswith("_config") and name != current and current in recipes:
+                if inspect.isfunction(value) and CALLED.fullmatch(name) and name != current and current in recipes:
                     found[name] = current
     return dict(sorted(found.items()))
 

@@ -20,6 +20,8 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from tools.table_reads import decisive, read_by_tables
+
 from mbpack.config.answers import Layer, Setting
 from mbpack.config.context import Context, Given, resolve_context
 from mbpack.config.document import Item
@@ -33,6 +35,7 @@ from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import schema
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES
+from mbpack.rules.worded import Worded
 
 ROOT = Path(__file__).resolve().parent.parent
 GPUS = (None, 8, 64, 1024)
@@ -165,7 +168,7 @@ def read_all(counts: Sequence[int | None] = GPUS, launchers: Sequence[str | None
                 settings = NotedSettings(context, cast(Recipe, RecipeSet(held, held.all)))
                 run = Run(settings, context)
                 for rule in ALL_RULES:
-                    if rule.applies(release):
+                    if rule.applies(release) and not isinstance(rule, Worded):
                         read_by(rule, run, held, found[rule.slug])
     return found
 
@@ -176,6 +179,8 @@ def read_on_files(alone: Mapping[str, set[str]]) -> dict[str, set[str]]:
     for run in runs():
         touched = Touched.of_run(run)
         for rule in ALL_RULES:
+            if isinstance(rule, Worded):
+                continue  # the tables say what it reads
             known = alone[rule.slug]
             # one that reads nothing of what is written reads what it reads alone; a whole configuration has other classes
             if rule.applies(run.release) and (run.complete or ANYTHING & known or any(map(touched.has, known))):
@@ -207,7 +212,8 @@ def runs() -> Iterator[Run]:
 def uncovered() -> list[str]:
     """What rules read that the file does not have, a line a rule; rules that it does not know are asked about every file."""
     known = reads()
-    missing = {slug: sorted(keys - set(known[slug].alone)) for slug, keys in read_all((8,), ("script",)).items() if slug in known}
+    asked = {**read_all((8,), ("script",)), **decisive(RELEASES[:1])}
+    missing = {slug: sorted(keys - set(known[slug].alone)) for slug, keys in asked.items() if slug in known}
     return [f"{slug}: {' '.join(keys)}" for slug, keys in missing.items() if keys]
 
 
@@ -218,6 +224,11 @@ def main() -> int:
         return int(bool(lines))
     alone = read_all()
     more = read_on_files(alone)
+    for slug, keys in decisive().items():
+        alone[slug] |= keys
+    for rule in ALL_RULES:
+        if isinstance(rule, Worded):
+            more[rule.slug] |= read_by_tables(rule)
     lines = [
         f"{slug}\t{' '.join(sorted(alone[slug]))}\t{' '.join(sorted(more[slug] - alone[slug]))}\n"
         for slug in sorted({*alone, *more})

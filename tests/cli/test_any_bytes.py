@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mbpack.cli.main import run
-from tests.cli.conftest import BROKEN
+from tests.cli.conftest import BROKEN, RIGHT
 
 few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -85,7 +85,7 @@ def test_a_launch_script(ask: Ask, data: bytes) -> None:
 @example(b"[" * 100_000)
 @few
 def test_a_baseline(ask: Ask, data: bytes) -> None:
-    (Path("right.yaml")).write_text("model: {}\n")
+    (Path("right.yaml")).write_text(RIGHT)
     code, _, err = ask(data, "base.json", "doctor", "right.yaml", "--baseline", "base.json")
     assert code == 0 or err.startswith("mbpack doctor: base.json: ")
 
@@ -97,7 +97,7 @@ def test_a_baseline(ask: Ask, data: bytes) -> None:
 @example(b"x = " + b"[" * 5000 + b"mbpack")
 @few
 def test_a_project_file(ask: Ask, data: bytes) -> None:
-    (Path("right.yaml")).write_text("model: {}\n")
+    (Path("right.yaml")).write_text(RIGHT)
     code, _, err = ask(data, "pyproject.toml", "doctor", "right.yaml")
     assert code == 0 or "pyproject.toml: " in err or "no rule is called" in err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,26 @@ def test_a_context_that_cannot_be_written_leaves_the_file(folder: Path, mbpack: 
     assert answer.code == 2
     assert "Traceback" not in answer.err
     assert (folder / argv[0]).read_bytes() == before
+
+
+CP = "model: {context_parallel_size: 2, seq_length: 4096}\ndataset: {seq_length: 4096}\n"
+
+
+def test_the_id_of_a_model_stands_for_its_recipes(mbpack: Call, folder: Path) -> None:
+    (folder / "a.yaml").write_text(CP)
+    out = " ".join(mbpack("doctor", "a.yaml", "--bridge", "0.6", "--recipe", "Qwen/Qwen3-8B", "--show-candidates").out.split())
+    assert "Qwen/Qwen3-8B is a model, of which Megatron-Bridge 0.6 has 5 recipes: qwen3_8b_" in out
+    _, _, listed = out.partition("Candidates (5) ")
+    assert [word for word in listed.split()[:5] if not word.startswith("qwen3_8b_")] == []
+    same = mbpack("doctor", "a.yaml", "--bridge", "0.6", "--recipe", "qwen/qwen3-8b-base", "--show-candidates").out
+    assert "Candidates (5)" in same
+    assert "(not known)" in mbpack("doctor", "a.yaml", "--bridge", "0.6", "--recipe", "Qwen/Qwen9-8B").out
+
+
+def test_the_start_up_says_what_it_needs_to_be_told(mbpack: Call, folder: Path) -> None:
+    (folder / "a.yaml").write_text(CP)
+    asked = ("doctor", "a.yaml", "--bridge", "0.6", "--recipe", "Qwen/Qwen3-8B")
+    assert "without --launcher NAME and --gpus N" in " ".join(mbpack(*asked).out.split())
+    whole = " ".join(mbpack(*asked, "--launcher", "script", "--gpus", "8").out.split())
+    assert re.search(r"Start-up refused with \d of 5 recipes, accepted with \d", whole), whole
+    assert "not to be told" not in whole

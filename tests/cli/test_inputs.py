@@ -285,3 +285,14 @@ def test_many_files_are_examined_side_by_side(doctor: Call, folder: Path, monkey
     assert (side.code, side.data["summary"]["files"], side.data["summary"]["errors"]) == (2, 40, 40)
     assert paths(side.data) == sorted(paths(side.data))
     assert "20 YAML files" in side.err
+
+
+def test_arguments_of_another_kind_of_program_are_declined_like_its_files(doctor: Call, folder: Path) -> None:
+    ours = "torchrun --nproc_per_node=8 own.py model.tensor_model_parallel_size=2 train.micro_batch_size=1"
+    (folder / "ours.sh").write_text(f"{ours} trainer.note=1\n")
+    (folder / "theirs.sh").write_text(
+        "torchrun tune.py trainer.devices=8 trainer.num_nodes=4 model.data.chat=True exp_manager.exp_dir=/out "
+        "model.tensor_model_parallel_size=4 model.context_parallel_size=2\n"
+    )
+    assert [finding["code"] for finding in doctor("theirs.sh").data["files"][0]["findings"]] == ["CFG128"]
+    assert "CFG128" not in [finding["code"] for finding in doctor("ours.sh").data["files"][0]["findings"]]

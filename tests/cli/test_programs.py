@@ -260,3 +260,79 @@ def test_other_programs_and_scripts_are_passed_over_on_demand(mbpack: Call, fold
     assert (answer.code, answer.out.strip(), answer.err) == (0, "", "")
     assert mbpack("doctor", "--skip-foreign", "old.py", "build.sh", "train.py").code == 1
     assert mbpack("doctor", "old.py").code == 2
+
+
+def test_an_unknown_recipe_under_optional_layers_is_said_and_the_rest_judged(doctor: Call, folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import argparse, os\n"
+        "from omegaconf import OmegaConf\n"
+        "from megatron.bridge.recipes.own.models import pretrain_config\n"
+        "from megatron.bridge.training.pretrain import pretrain\n"
+        "from megatron.bridge.training.utils.omegaconf_utils import apply_overrides, create_omegaconf_dict_config\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--config-file', default='conf/none.yaml')\n"
+        "args, words = parser.parse_known_args()\n"
+        "cfg = pretrain_config()\n"
+        "merged, excluded = create_omegaconf_dict_config(cfg)\n"
+        "if args.config_file and os.path.exists(args.config_file):\n"
+        "    merged = OmegaConf.merge(merged, OmegaConf.load(args.config_file))\n"
+        "apply_overrides(cfg, OmegaConf.to_container(merged, resolve=True), excluded)\n"
+        "pretrain(config=cfg, forward_step_func=None)\n"
+    )
+    answer = doctor("train.py", "--bridge", "0.6")
+    assert answer.code == 0
+    assert [finding["code"] for finding in answer.data["files"][0]["findings"]] == ["SUP103"]
+
+
+@pytest.mark.parametrize("base", ["llama3_8b_sft_config", ""])
+def test_an_optimizer_that_the_program_makes_has_the_dtypes_of_its_class(doctor: Call, folder: Path, base: str) -> None:
+    made = "OptimizerConfig(optimizer='adam', lr=1e-4)"
+    lines = ["from megatron.bridge.training.config import ConfigContainer, OptimizerConfig"]
+    if base:
+        lines += [f"from megatron.bridge.recipes.llama import {base}", f"cfg = {base}()", f"cfg.optimizer = {made}"]
+    else:
+        lines += [f"cfg = ConfigContainer(optimizer={made})"]
+    lines += ["from megatron.bridge.training.finetune import finetune", "finetune(cfg, None)", ""]
+    (folder / "train.py").write_text("\n".join(lines))
+    answer = doctor("train.py", "--bridge", "0.6")
+    assert not [finding for finding in answer.data["files"][0]["findings"] if finding["code"] == "OPT101"]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\ntorchrun --nproc_per_node=8 "$HERE/train.py"\n',
+        "torchrun --nproc_per_node=8 jobs/llama/train.py\n",
+        "cd /workspace\ntorchrun --nproc_per_node=8 ${ROOT}/jobs/llama/train.py\n",
+    ],
+)
+def test_a_script_is_started_from_another_folder_than_its_own(
+    doctor: Call, folder: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    place = folder / "jobs" / "llama"
+    place.mkdir(parents=True)
+    (place / "train.py").write_text(TRAIN)
+    (place / "run.sh").write_text(start)
+    monkeypatch.chdir(place)
+    (entry,) = doctor("run.sh").data["files"]
+    assert entry["context"]["recipe"] == "llama3_8b_sft_config"
+    assert "BAT101" in [finding["code"] for finding in entry["findings"]]
+
+
+def test_a_yaml_file_named_from_the_root_of_the_repository(doctor: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = folder / "jobs" / "conf"
+    place.mkdir(parents=True)
+    (place / "a.yaml").write_text("train: {micro_batch_size: 4}\n")
+    (folder / "jobs" / "run.sh").write_text(
+        "torchrun --nproc_per_node=8 jobs/own.py --config-file jobs/conf/a.yaml --recipe llama3_8b_sft_config\n"
+    )
+    monkeypatch.chdir(folder / "jobs")
+    (entry,) = doctor("run.sh", "--bridge", "0.6").data["files"]
+    assert "BAT101" in [finding["code"] for finding in entry["findings"]]
+
+
+def test_a_folder_that_is_not_known_is_shown_as_dots(doctor: Call, folder: Path) -> None:
+    (folder / "run.sh").write_text("torchrun $(pwd)/far/train.py\n")
+    answer = doctor("run.sh")
+    assert answer.code == 2
+    assert ".../far/train.py, not found beside it" in answer.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,13 @@ def spawn(folder: Path, *words: str, **variables: str) -> pexpect.spawn[str]:
         encoding="utf-8",
         dimensions=(24, 80),
         timeout=20,
+        preexec_fn=_heed_interrupts,
     )
+
+
+def _heed_interrupts() -> None:
+    """As in a terminal: what a shell starts in the background ignores Ctrl-C, and so does all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 # ---------------------------------------------------------------------- pager

@@ -125,3 +125,20 @@ def test_a_field_of_a_patch_is_unknown_before_it() -> None:
     assert [has("0.7", "0.7.0"), has("0.7", "0.7.1"), has("0.7", ""), has("nightly", "nightly"), has("nightly", "0.8.0")] == [
         False, True, True, True, True,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("patch", "pre", "assumed", "exact"), [(0, "rc0", "0.5.1", False), (0, "", "0.5.1", False), (1, "", "0.5.1", True)]
+)
+def test_a_source_tree_with_the_first_number_of_its_line_says_nothing_of_patches(
+    empty: Path, patch: int, pre: str, assumed: str, exact: bool
+) -> None:
+    checkout(empty, 5, patch, pre)
+    version = resolve_context(Given(), Given(beside=find_beside), [parse("model: {seq_length: 4096}\n", "a.yaml")]).version
+    assert (version.patch, version.exact) == (assumed, exact)
+
+
+def test_an_installed_release_is_that_release(empty: Path) -> None:
+    installed(empty / ".venv" / "lib" / "python3.12" / "site-packages", "0.5.0")
+    version = resolve_context(Given(), Given(beside=find_beside), [parse("model: {seq_length: 4096}\n", "a.yaml")]).version
+    assert (version.patch, version.exact) == ("0.5.0", True)

@@ -124,3 +124,26 @@ def test_a_higher_file_changes_the_job() -> None:
     roots = [document.root for document in (below, above) if document.root is not None]
     found = read_wrapper(roots)
     assert (found.recipe, found.nodes, found.gpus) == ("llama3_8b_sft_config", 36, 288)
+
+
+PACKED = """\
+run: {data: packs:latest}
+recipe: {_target_: megatron.bridge.recipes.nemotronh.nemotron_3_super_sft_config}
+dataset:
+  my_packed_sft_dir: /packs
+  packed_sequence_specs: {packed_sequence_size: 4096}
+model: {context_parallel_size: 4}
+"""
+
+
+@pytest.mark.parametrize("bridge", ["0.5", "0.6", "0.7"])
+def test_a_dataset_that_the_wrapper_makes_is_the_wrapper_s_to_read(bridge: str) -> None:
+    result = doctor(PACKED, bridge)
+    assert not errors(result) & {"cfg/renamed-key", "cfg/yaml-unknown-key", "align/pad-seq-to-mult"}
+    assert [finding for finding in result.findings if finding.rule.slug == "cfg/wrapper-key"]
+    assert result.context.clouded["dataset"] == "the wrapper makes the dataset of dataset.my_packed_sft_dir"
+
+
+@pytest.mark.parametrize("bridge", ["0.6", "0.7"])
+def test_without_such_a_key_a_renamed_one_is_an_error_below_a_wrapper_too(bridge: str) -> None:
+    assert "cfg/renamed-key" in errors(doctor(PACKED.replace("  my_packed_sft_dir: /packs\n", ""), bridge))

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 from . import classify
+from .engine import trees
 from .real import environments
 
 Row = dict[str, Any]
@@ -21,7 +22,7 @@ class WorkerFailed(Exception):
 
 
 class Judge:
-    """Worker processes of one release, kept open: start-up takes seconds, a row about 20 ms."""
+    """Worker processes of one release (or tree), kept open: start-up takes seconds, a row about 20 ms."""
 
     def __init__(self, release: str, jobs: int = 1, gpu: str = "H100") -> None:
         self.release, self.jobs, self.gpu = release, jobs, gpu
@@ -77,7 +78,7 @@ class Judge:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        arguments, env = environments.command(self.release, "judge", self.gpu)
+        arguments, env = environments.command(self.release, "judge", self.gpu, trees.find(self.release))
         errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it lives as long as the worker
         worker = subprocess.Popen(arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=errors)
         self._complaints[worker.pid] = errors
@@ -90,7 +91,7 @@ def load_recipes(release: str) -> dict[str, Any]:
     Left out are those that are refused unchanged for a reason without a rule: the shapes are then too far from the real model's.
     Building them all takes a minute or two, so the list is kept beside the packages until these tools change.
     """
-    arguments, env = environments.command(release, "recipes")
+    arguments, env = environments.command(release, "recipes", place=trees.find(release))
     kept = environments.folder() / f"recipes-{release}-{environments.digest()}.json"
     if not kept.exists():
         done = subprocess.run(arguments, env=env, capture_output=True, text=True)

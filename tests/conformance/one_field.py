@@ -11,6 +11,7 @@ import json
 import random
 import re
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,21 @@ LEFT_OUT = (
 Key = tuple[str, ...]
 #: A recorded row, its file as a tree, and the classes of sections that the file gives no target.
 Base = tuple[Row, dict[str, Any], dict[str, str | None]]
+#: Path, class and value (as text) of a change, and the positions of the bases that it can be made on.
+Changes = dict[tuple[Key, str, str], list[int]]
 
 
 def one_field_rows(release: str, count: int, seed: int) -> Iterator[Row]:
     """``count`` rows on recorded accepted configurations of the release; no change comes twice before all have come once."""
-    bases = _accepted("verdicts", release)
-    for base, config, marks in _changed(release, [(row, row["config"], {}) for row in bases], count, seed):
+    for base, config, marks in _changed(release, *_complete(release), count, seed):
         yield {**marks, "gpus": base["gpus"], "config": config}
+
+
+@cache
+def _complete(release: str) -> tuple[list[Base], Changes]:
+    """The recorded accepted complete configurations of a release, and what may change in them."""
+    bases: list[Base] = [(row, row["config"], {}) for row in _accepted("verdicts", release)]
+    return bases, _changes(release, bases)
 
 
 def one_field_overrides(release: str, recipes: dict[str, Any], count: int, seed: int, arguments: bool = False) -> Iterator[Row]:
@@ -59,7 +68,7 @@ def one_field_overrides(release: str, recipes: dict[str, Any], count: int, seed:
     ``recipes`` are the main values of the recipes by name, as `judge.load_recipes` gives them.
     """
     bases = accepted_overrides(release, recipes)
-    for base, tree, marks in _changed(release, bases, count, seed):
+    for base, tree, marks in _changed(release, bases, _changes(release, bases), count, seed):
         row = {**marks, **{key: base[key] for key in ("gpus", "recipe", "launcher")}}
         if arguments:
             key, value = marks["changed"]
@@ -108,13 +117,15 @@ def _accepted(kind: str, release: str) -> list[Row]:
     return [row for row in read(DATA / kind / f"{release}.jsonl.gz") if row["expect"] == "accepted"]
 
 
-def _changed(release: str, bases: list[Base], count: int, seed: int) -> Iterator[tuple[Row, dict[str, Any], Row]]:
+def _changed(
+    release: str, bases: list[Base], changes: Changes, count: int, seed: int
+) -> Iterator[tuple[Row, dict[str, Any], Row]]:
     """A recorded row, its tree with one change, and the marks of the new row."""
     rng = random.Random(f"one field {release} {seed}")
-    changes = _changes(release, bases)
+    sorted_changes = sorted(changes, key=repr)
     number = 0
     while number < count:
-        order = sorted(changes, key=repr)
+        order = sorted_changes.copy()
         rng.shuffle(order)
         for path, cls, value in order[: count - number]:
             row, tree, _ = bases[rng.choice(changes[path, cls, value])]
@@ -135,15 +146,17 @@ def _with(tree: dict[str, Any], key: str, value: str) -> dict[str, Any]:
     return tree
 
 
-def _changes(release: str, bases: list[Base]) -> dict[tuple[Key, str, str], list[int]]:
+def _changes(release: str, bases: list[Base]) -> Changes:
     """Path, class and value (as text) of every change, and the bases that it can be made on. Model classes count as one."""
     known = schema(release)
-    found: dict[tuple[Key, str, str], list[int]] = {}
+    fields: dict[tuple[Key, str, str], list[int]] = {}
     for number, (_, tree, classes) in enumerate(bases):
         for path, cls, kind in places(known, tree, classes):
-            cls = "" if path[0] == "model" else cls
-            for value in odd(kind):
-                found.setdefault((path, cls, repr(value)), []).append(number)
+            fields.setdefault((path, cls, kind), []).append(number)
+    found: Changes = {}
+    for (path, cls, kind), numbers in fields.items():
+        for value in map(repr, odd(kind)):
+            found.setdefault((path, "" if path[0] == "model" else cls, value), []).extend(numbers)
     return found
 
 

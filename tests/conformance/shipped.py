@@ -25,7 +25,7 @@ from mbpack.engine.doctor import Request, judge
 from mbpack.facts import recipes
 from mbpack.facts.formulas import lcm, pad_multiple, round_up
 from mbpack.facts.keys import SPECS, path_in
-from mbpack.facts.proofs import proof_of
+from mbpack.facts.proofs import READ, SHOWN, proof_of
 from mbpack.facts.recipes import Recipe
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import schema
@@ -147,12 +147,14 @@ def survey(release: str, gpus: int | None = None) -> Survey:
     return Survey(judged, shares, said)
 
 
-def proof_in_words(code: str, consequence: str) -> str:
-    """How the consequence of a code is known."""
+def proof_in_words(code: str, consequence: str, releases: Iterable[str]) -> str:
+    """How the consequence of a code is known; a demonstration counts for the releases that it ran on."""
     if consequence in ("rejected", "note"):
         return "start-up" if consequence == "rejected" else ""
     found = proof_of(code)
-    return "" if found is None else found.kind
+    if found is None or found.kind != SHOWN:
+        return "" if found is None else found.kind
+    return SHOWN if set(releases) & {one[:3] for one in found.releases} else READ
 
 
 def markdown(surveys: dict[str, Survey]) -> str:
@@ -168,7 +170,9 @@ def markdown(surveys: dict[str, Survey]) -> str:
         counts = [by_release.get(release, Counter()) for release in surveys]
         texts = [f"{one[AS_SHIPPED]} + {one['variants']}" if one else "" for one in counts]
         name = f"{code} {BY_NAME[code].slug}"
-        lines.append(f"| {severity} | {name} | {consequence} | {proof_in_words(code, consequence)} | {' | '.join(texts)} |")
+        lines.append(
+            f"| {severity} | {name} | {consequence} | {proof_in_words(code, consequence, by_release)} | {' | '.join(texts)} |"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -102,6 +102,13 @@ def test_old_names_lead_to_the_current_recipe() -> None:
     assert get("nightly", "llama3_8b_sft_config").release == "nightly"
 
 
+@pytest.mark.parametrize("release", ["0.3", "0.4", "0.5"])
+def test_a_recipe_whose_name_ends_with_its_nodes(release: str) -> None:
+    fewer, usual = get(release, "deepseek_v3_pretrain_config_32nodes"), get(release, "deepseek_v3_pretrain_config")
+    assert (fewer.value("model.pipeline_model_parallel_size"), fewer.value("model.expert_model_parallel_size")) == (8, 32)
+    assert (usual.value("model.pipeline_model_parallel_size"), usual.value("model.expert_model_parallel_size")) == (16, 64)
+
+
 @pytest.mark.parametrize("name", ["", "llama", "nope_config", ".aliases", ".paths", "a\tb", "../x"])
 def test_an_unknown_name_is_none(name: str) -> None:
     assert find("0.6", name) is None

@@ -262,6 +262,12 @@ def test_a_model_of_a_public_configuration(tmp_path: Path) -> None:
     assert found.open == ["model", "train.iters", "dataset.length"]  # one does set sequence parallelism
 
 
+def test_a_recipe_may_end_with_its_number_of_nodes(tmp_path: Path) -> None:
+    body = "def one_config_32nodes():\n    return _sft_common()\n\ndef one_config_of(name='a'):\n    return name\n"
+    assert read(tmp_path, body, "one_config_32nodes").why == ""
+    assert list(recipe_names(open_tree(str(tmp_path))).functions) == ["one_config_32nodes"]
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,15 +67,10 @@ def check(folder: Path, *paths: str, release: str = "0.6") -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_check_jsonschema_takes_every_ready_override(tmp_path: Path) -> None:
-    ready: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "recipes").glob("*.yaml")):
-        release = re.search(r"bridge=(\S+)", path.read_text(encoding="utf-8"))
-        assert release is not None
-        ready.setdefault(release[1], []).append(str(path))
-    assert sum(map(len, ready.values())) > 10
-    for name, paths in ready.items():
-        assert check(tmp_path, *paths, release=name)[0] == 0
+def test_check_jsonschema_takes_the_ready_overrides(tmp_path: Path) -> None:
+    ready = [path for path in sorted((ROOT / "recipes").glob("*.yaml")) if "bridge=0.6" in path.read_text(encoding="utf-8")]
+    assert len(ready) > 5  # those of each release: tests/cli/test_ecosystem.py
+    assert check(tmp_path, *map(str, ready))[0] == 0
 
 
 def test_check_jsonschema_finds_what_is_wrong(tmp_path: Path) -> None:

@@ -17,9 +17,13 @@ from mbpack.config.context import Given
 from mbpack.config.document import Document, parse
 from mbpack.config.overrides import parse_overrides
 from mbpack.config.python import read_program
+from mbpack.config.run import Run
+from mbpack.config.settings import Unknown, WrongKind
 from mbpack.config.shell import read_launch
 from mbpack.engine.doctor import Request, judge
 from mbpack.engine.result import Result
+from mbpack.rules.registry import module_rules, rules_for
+from mbpack.rules.watched import WATCHED
 from tests.conftest import doctor
 from tests.rules.found import doctor_with, in_text
 
@@ -73,6 +77,19 @@ def of_program(text: str, flags: Given) -> Result:
 def with_arguments(text: str, arguments: Sequence[str], flags: Given) -> Result:
     """The doctor's answer to a file with KEY=VALUE arguments beside it."""
     return judge(Request([parse(text)], flags, overrides=parse_overrides(arguments)))
+
+
+def unasked(run: Run) -> list[str]:
+    """Rules that find something where none of the keys that they wait for is written."""
+    asked, found = rules_for(run.settings), []
+    for rule in (rule for name in WATCHED for rule in module_rules(name)):
+        if rule in asked or not rule.applies(run.release):
+            continue
+        try:
+            found += [finding.rule.slug for finding in rule.check(run)]
+        except (Unknown, WrongKind):
+            continue
+    return found
 
 
 def _comment(text: str, name: str) -> str:

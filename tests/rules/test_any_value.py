@@ -16,13 +16,12 @@ from mbpack.config.context import Given, resolve_context
 from mbpack.config.document import parse
 from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts.sections import SECTION_NAMES
-from mbpack.rules.attention import latent_attention, variant_fields
 from mbpack.rules.attention import switches as attention_switches
 from mbpack.rules.data import hf_sources, pretraining_data, tokenizer_kwargs
 from mbpack.rules.files import nested_objects
 from mbpack.rules.graphs import switches as graph_switches
-from mbpack.rules.memory import activation_offload, recompute, recompute_modules
-from mbpack.rules.model import activations, bases, expert_shapes, hybrid_layers, inference_layers, modelopt, paged_stash, router
+from mbpack.rules.memory import activation_offload, recompute
+from mbpack.rules.model import activations, bases, hybrid_layers, paged_stash
 from mbpack.rules.parallel import (
     ddp_buckets,
     expert_overlap,
@@ -32,7 +31,6 @@ from mbpack.rules.parallel import (
     stage_counts,
     stage_layout,
     stages,
-    weight_shards,
 )
 from mbpack.rules.training import (
     adapters,
@@ -41,25 +39,18 @@ from mbpack.rules.training import (
     checkpoints,
     fp8_fields,
     optimizer_precision,
-    run_logs,
-    schedule_modes,
-    stragglers,
 )
 
 MODULES: tuple[ModuleType, ...] = (
-    *(adapters, checkpoint_files, fsdp_limits, modelopt, pretraining_data, stragglers, weight_shards),
-    *(activation_offload, graph_switches, inference_layers, paged_stash),
+    *(adapters, checkpoint_files, fsdp_limits, pretraining_data),
+    *(activation_offload, graph_switches, paged_stash),
     *(activations, bf16_layers, fp8_fields, bases, tokenizer_kwargs),
-    *(attention_switches, latent_attention, variant_fields),
-    *(checkpoints, ddp_buckets, expert_overlap, expert_shapes, hf_sources, hybrid_layers, nested_objects, optimizer_precision),
+    attention_switches,
+    *(checkpoints, ddp_buckets, expert_overlap, hf_sources, hybrid_layers, nested_objects, optimizer_precision),
     *(
         pipeline,
         pipeline_comm,
         recompute,
-        recompute_modules,
-        router,
-        run_logs,
-        schedule_modes,
         stage_counts,
         stage_layout,
         stages,

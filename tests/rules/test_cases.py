@@ -13,7 +13,7 @@ import pytest
 
 from mbpack.report.json import finding_data
 from tests.conftest import load_cases
-from tests.rules.examples import examine_case
+from tests.rules.examples import examine_case, unasked
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 CASES = [pytest.param(case, id=f"{file.stem}:{case['name']}") for file in FILES for case in load_cases(file)]
@@ -24,6 +24,7 @@ def test_case(case: dict[str, Any]) -> None:
     result = examine_case(case)
     found = [finding_data(finding, finding is result.first) for finding in result.findings]
     assert not result.failed_rules
+    assert result.run is None or unasked(result.run) == []
     for expected in case.get("expect", ()):
         matches = [data for data in found if all(_same(data[key], value) for key, value in expected.items())]
         assert matches, f"expected {expected}, found {[(d['slug'], d['severity'], d['consequence'], d['key']) for d in found]}"

@@ -10,7 +10,7 @@ from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from mbpack.rules.documentation import Page, page_of
 from tests.conftest import load_cases, slugs
-from tests.rules.examples import examine_example
+from tests.rules.examples import examine_example, unasked
 
 #: Rules that no single file can make speak, with the test that does: their inputs are data, libraries or a defect of mbpack.
 NOT_IN_A_FILE = {
@@ -37,6 +37,7 @@ def test_bad_example_gives_the_finding(rule: Rule, text: str) -> None:
     result = examine_example(text)
     assert rule.slug in slugs(result), slugs(result)
     assert not result.failed_rules
+    assert result.run is None or unasked(result.run) == []
 
 
 @pytest.mark.parametrize(("rule", "text"), GOOD)
@@ -44,6 +45,7 @@ def test_good_example_does_not(rule: Rule, text: str) -> None:
     result = examine_example(text)
     assert rule.slug not in slugs(result)
     assert slugs(result, "error") == []
+    assert result.run is None or unasked(result.run) == []
 
 
 @pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.code)

@@ -1,52 +1,18 @@
-"""Modules that are asked only where one of their keys is written have nothing to say elsewhere."""
+"""Modules that are asked only where one of their keys is written have nothing to say elsewhere: about recipes alone here, about
+every case in ``test_cases.py``, about every example in ``test_docs.py``."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from mbpack.config.assemble import build_run
 from mbpack.config.context import Given, resolve_context
-from mbpack.config.run import Run
-from mbpack.config.settings import Unknown, WrongKind
 from mbpack.facts import recipes
 from mbpack.facts.keys import path_in
 from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import schema
-from mbpack.rules.catalogue import ALL_RULES
-from mbpack.rules.documentation import page_of
-from mbpack.rules.registry import module_rules, rules_for
 from mbpack.rules.watched import WATCHED
-from tests.rules.examples import examine_case, examine_example
-from tests.rules.test_cases import CASES
-
-EXAMPLES = [text for rule in ALL_RULES for page in [page_of(rule)] for text in (*page.bad, *page.good)]
-
-
-def unasked(run: Run) -> list[str]:
-    """Rules that find something without having been asked."""
-    asked, found = rules_for(run.settings), []
-    for rule in (rule for name in WATCHED for rule in module_rules(name)):
-        if rule in asked or not rule.applies(run.release):
-            continue
-        try:
-            found += [finding.rule.slug for finding in rule.check(run)]
-        except (Unknown, WrongKind):
-            continue
-    return found
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_case(case: dict[str, Any]) -> None:
-    run = examine_case(case).run
-    assert run is None or unasked(run) == []
-
-
-def test_the_examples() -> None:
-    runs = [run for text in EXAMPLES for run in [examine_example(text).run] if run is not None]
-    assert [found for run in runs for found in unasked(run)] == []
-    assert len(runs) > 500
+from tests.rules.examples import unasked
 
 
 @pytest.mark.parametrize("release", ["0.3", "0.4", "0.5", "0.6", "0.7"])

@@ -243,6 +243,36 @@ def test_the_help_key_shows_what_explain_has(question: Question) -> None:
         assert all(f"  {line}".rstrip() in shown for line in page(name, Style(width=77)).splitlines()[:4])
 
 
+@pytest.mark.parametrize(
+    ("packing", "mean", "batch", "why"),
+    [
+        ("offline", None, 4, "about the recipe's 32,768 token slots a step"),
+        ("offline", 512, 4, "about the recipe's 32,768 token slots a step"),
+        (
+            "in_batch",
+            None,
+            8,
+            "the smallest multiple of MBS x DP; 2 x the recipe's 32,768 token slots a step, were every sample full",
+        ),
+        ("in_batch", 512, 64, "about the recipe's 32,768 token slots a step, in samples of 512 tokens"),
+        ("global_batch", 512, 64, "about the recipe's 32,768 token slots a step, in samples of 512 tokens"),
+        ("none", 100_000, 4, "about the recipe's 32,768 token slots a step, in samples of 100,000 tokens"),
+    ],
+)
+def test_samples_of_the_mean_length_fill_the_step_of_a_packing_recipe(
+    packing: str, mean: int | None, batch: int, why: str
+) -> None:
+    given = {"bridge": "0.7", "recipe": "llama3_8b_sft_config", "workload": "sft", "gpus": 8, "packing": packing}
+    draft = Draft({**given, "mean_length": mean} if mean else given)
+    assert draft.default("gbs").value == batch
+    assert draft.default("gbs").why == why
+
+
+def test_a_recipe_that_counts_samples_keeps_their_number() -> None:
+    given = {"bridge": "0.6", "recipe": "qwen3_vl_8b_sft_config", "workload": "sft", "gpus": 8, "packing": "in_batch"}
+    assert {Draft({**given, "seq_length": length}).default("gbs").value for length in (4096, 8192, 32768)} == {32}
+
+
 def test_token_slots_stand_for_the_batch() -> None:
     answers = with_defaults({**DENSE, "gpus": 8, "seq_length": 4096, "token_slots": 65536})
     assert Draft(answers).get("gbs") == 16

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from mbpack.checks.decided import decided
 from mbpack.checks.functions import truth
 from mbpack.checks.names import slugs
 from mbpack.checks.seeds import Seeds, begins_at, seeds
@@ -44,6 +45,8 @@ class Refusal(NamedTuple):
     error: str = ""
     #: Whether the object cannot even be made: before the start-up itself.
     made: bool = False
+    #: What the check is called even where Python's own error stops it; "" where the row is none.
+    check: str = ""
 
 
 class Start:
@@ -53,6 +56,8 @@ class Start:
         self.run, self.table = run, table
         self.values = Values(run)
         self.refusals: list[Refusal] = []
+        #: Checks whose condition is not known, with the block and the row they stand in and the object they are about.
+        self.open: list[Refusal] = []
         self.state: dict[str, Any] = {}
         self._root = ""
         self._keys: list[str] = []
@@ -155,14 +160,14 @@ class Start:
     def start(self, whole: bool = False) -> list[Refusal]:
         """All refusals, in the order of the start-up; ``whole`` looks at every row, whatever is written."""
         if whole:
-            self._make_objects()
-            self._run_block(self.table.start, "", None)
+            self.make_objects()
+            self.run_block(self.table.start, "", None)
             return self.refusals
         begin = seeds(self.run, self.values, self.table)
         begin.touched.update(self._special())
         if begin.touched:
-            self._make_objects()
-            self._run_block(self.table.start, "", self._steps(begin))
+            self.make_objects()
+            self.run_block(self.table.start, "", self._steps(begin))
         return self.refusals
 
     def _steps(self, begin: Seeds) -> list[Step]:
@@ -196,7 +201,7 @@ class Start:
         refusals = [row[5] for row in self.table.block(block).rows if row[0] == REFUSE]
         return len(refusals) < _MANY and any(name not in slugs() for name in refusals)
 
-    def _make_objects(self) -> None:
+    def make_objects(self) -> None:
         """What the classes check as soon as an object is made: in complete files; an override that cannot be made is merged."""
         settings = self.run.settings
         if not settings.complete:
@@ -219,7 +224,7 @@ class Start:
         cls = self.class_path(path)
         block = self.table.method(cls, "__post_init__") if cls is not None else None
         if block is not None:
-            self._run_block(block, path.removesuffix(_NESTED), None)
+            self.run_block(block, path.removesuffix(_NESTED), None)
 
     def names(self) -> Iterator[tuple[str, str, int]]:
         """Every check of this start-up in its order: what it is called, and the block and row it stands in."""
@@ -234,7 +239,7 @@ class Start:
             else:
                 yield (row[5] if row[0] == REFUSE else ""), block, index
 
-    def _run_block(self, name: str, root: str, steps: list[Step] | None) -> None:
+    def run_block(self, name: str, root: str, steps: list[Step] | None) -> None:
         if self._depth > _DEEPEST:
             return
         kept = self._root, self._keys, self._registers, self._variables, self._name, self._block
@@ -280,7 +285,7 @@ class Start:
             else:
                 self._certain = known
                 if inner is not None:
-                    self._run_block(inner[0][0], inner[0][1], inner[1])
+                    self.run_block(inner[0][0], inner[0][1], inner[1])
                 elif row[0] != CALL:
                     self._do(row, index, ())
                 self._certain = certain
@@ -296,8 +301,11 @@ class Start:
         try:
             held = value(self, row[3])
             if kind == REFUSE:
-                if self._certain and truth(held) is True:
+                known = truth(held)
+                if self._certain and known is True:
                     self._refuse(row, index, inner, "")
+                elif known is OPEN or known is True:
+                    self.open.append(Refusal(row[5], self._name, (*inner, index), self._root))
             elif kind == EACH:
                 self._each(row, held, (*inner, index))
                 return
@@ -344,7 +352,7 @@ class Start:
     def _call(self, row: list[Any]) -> None:
         target = self.resolve(self._root, row)
         if target is not None:
-            self._run_block(*target, None)
+            self.run_block(*target, None)
 
     def resolve(self, root: str, row: list[Any]) -> tuple[str, str] | None:
         """The block that a call runs and the object it runs on, None for nothing to check."""
@@ -355,8 +363,20 @@ class Start:
         if whole in self.state and not isinstance(self.state[whole], Held):
             return None
         cls = self.class_path(whole)
-        block = self.table.method(cls, name) if cls is not None else None
+        block = self._method(cls, name) if cls is not None else None
         return (block, whole.removesuffix(_NESTED)) if block is not None else None
+
+    def _method(self, cls: str, name: str) -> str | None:
+        """The block of a method of a class; a class that is newer than the table is taken for the one its name ends in."""
+        found = self.table.method(cls, name)
+        if found is not None or cls in self.table.methods or checks(self.run.release.name) is self.table:
+            return found
+        memo, short = self.table.memo, cls.rpartition(".")[2]
+        if (_CLASS, "like", short) not in memo:
+            like = [path for path in self.table.methods if short.endswith(path.rpartition(".")[2])]
+            memo[_CLASS, "like", short] = max(like, key=len, default=None)
+        older = memo[_CLASS, "like", short]
+        return self.table.method(older, name) if older is not None else None
 
     def _each(self, row: list[Any], held: Any, inner: tuple[int, ...]) -> None:
         if held is OPEN or isinstance(held, Held):
@@ -375,7 +395,8 @@ class Start:
     def _refuse(self, row: list[Any], index: int, inner: tuple[int, ...], error: str) -> None:
         assert self._block is not None
         name = row[5] if row[0] == REFUSE and not error else self._block.places[row[4]]
-        self.refusals.append(Refusal(name, self._name, (*inner, index), self._root, error, self._making))
+        check = row[5] if row[0] == REFUSE else decided(self._block, row, index) if error and not inner else ""
+        self.refusals.append(Refusal(name, self._name, (*inner, index), self._root, error, self._making, check))
 
 
 def refusals(run: Run) -> list[Refusal] | None:

@@ -20,25 +20,42 @@ class Reading(NamedTuple):
     place: str
 
 
+class Asked(NamedTuple):
+    """The keys that a refusal asks for, as whole paths in the names of the release."""
+
+    keys: list[str]
+    #: Those of the condition itself, without what guards it.
+    own: list[str]
+
+
+def asked(table: Checks, refusal: Refusal, renderer: Renderer | None = None) -> Asked:
+    """The keys of a refusal, its own condition's first."""
+    block = table.block(refusal.block)
+    rows = _rows(block, refusal.row)
+    renderer = renderer or Renderer(block, refusal.root)
+    guards = [guard for one in rows for guard, _ in one[1]]
+    own = [rows[-1][3]] if rows[-1][3] is not True else guards[-1:]
+    nodes = [*own, *reversed(guards), *(one[3] for one in rows[:-1])]
+    found = [key for node in nodes for key in keys_of(node, renderer)]
+    return Asked(list(dict.fromkeys(found)), [key for node in own for key in keys_of(node, renderer)])
+
+
 def read(table: Checks, refusal: Refusal, written: Callable[[str], bool]) -> Reading:
     """What a refusal says. ``keys`` are whole paths as the release spells them; ``written`` tells what the user wrote."""
     block = table.block(refusal.block)
     rows = _rows(block, refusal.row)
     row = rows[-1]
     renderer = Renderer(block, refusal.root, _LONGEST)
-    conditions = [guard for one in rows for guard in one[1]]
-    own: list[Any] = [row[3]] if row[3] is not True else []
     if row[0] == REFUSE and not refusal.error:
-        wanted = [*conditions, *([node, True] for node in own)]
+        wanted = [guard for one in rows for guard in one[1]]
+        if row[3] is not True:
+            wanted.append([row[3], True])
         shown = [text for node, on in wanted if (text := _said(renderer, node, on, written))]
         condition = " and ".join(dict.fromkeys(shown[-3:])) or "this combination"
     else:
         condition = _said(renderer, row[3], True, written) or "a value"
-    nodes = [*own, *(guard for guard, _ in reversed(conditions)), *(one[3] for one in rows[:-1])]
-    found: list[str] = []
-    for node in nodes:
-        found += keys_of(node, renderer)
-    return Reading(list(dict.fromkeys(found)), condition, block.places[row[4]] or refusal.block.rpartition(".")[2])
+    place = block.places[row[4]] or refusal.block.rpartition(".")[2]
+    return Reading(asked(table, refusal, renderer).keys, condition, place)
 
 
 def _said(renderer: Renderer, node: Any, on: bool, written: Callable[[str], bool]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from mbpack.facts.checks import ADD, CALL, EACH, LET, REFUSE, SET, SET_BY, Block, Checks
@@ -76,12 +77,19 @@ class Renderer:
         self.block, self.root, self.longest = block, root, longest
         self.defined = definitions(block)
         self._short: dict[int, str | None] = {}
-        self._changed = _changed(block)
+
+    @cached_property
+    def _changed(self) -> set[int]:
+        return _changed(self.block)
 
     def key(self, number: int) -> str:
         """The whole path of a key."""
         name = self.block.keys[number]
         return f"{self.root}.{name}" if self.root and name[:1] != "$" else name or "the configuration"
+
+    def kept(self, number: int) -> Any:
+        """What a register holds, where that still is what it comes from; None otherwise."""
+        return self.defined.get(number) if number not in self._changed else None
 
     def register(self, number: int) -> str:
         """What a register holds, or its number where that is long."""

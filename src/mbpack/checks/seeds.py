@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any, NamedTuple
 
-from mbpack.checks.values import OPEN, Values
+from mbpack.checks.values import OPEN, Values, canonical
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.object_classes import walk
 from mbpack.config.run import Run
@@ -28,14 +28,13 @@ _SPOKEN_FOR = frozenset(
     model.seq_length model.tensor_model_parallel_size model.pipeline_model_parallel_size model.context_parallel_size
     model.expert_model_parallel_size model.sequence_parallel model.num_layers model.hidden_size model.num_attention_heads
     model.num_query_groups model.pipeline_dtype model.params_dtype model.bf16 model.apply_rope_fusion
-    model.gradient_accumulation_fusion model.calculate_per_token_loss model.cp_comm_type model.recompute_granularity
-    model.recompute_method model.recompute_num_layers model.cuda_graph_impl model.use_te_rng_tracker model.add_bias_linear
-    model.num_moe_experts model.moe_router_topk model.moe_ffn_hidden_size model.moe_token_dispatcher_type model.gated_linear_unit
+    model.gradient_accumulation_fusion model.calculate_per_token_loss model.cp_comm_type model.cuda_graph_impl model.use_te_rng_tracker model.add_bias_linear
+    model.num_moe_experts model.moe_token_dispatcher_type model.gated_linear_unit
     model.vocab_size model.deterministic_mode model.cross_entropy_loss_fusion
-    dataset.seq_length dataset.dataset_root dataset.num_workers dataset.hf_processor_path dataset.path dataset.random_seed
+    dataset.seq_length dataset.dataset_root dataset.num_workers dataset.path dataset.random_seed
     dataset.reset_position_ids dataset.reset_attention_mask dataset.eod_mask_loss dataset.micro_batch_size dataset.data_path
     dataset.enable_in_batch_packing dataset.pack_sequences_in_batch dataset.enable_offline_packing dataset.do_validation
-    dataset.do_test dataset.pad_to_max_length
+    dataset.pad_to_max_length
     train.global_batch_size train.micro_batch_size train.train_iters train.eval_iters train.eval_interval
     optimizer.lr optimizer.use_distributed_optimizer scheduler.lr_warmup_iters scheduler.lr_decay_style scheduler.lr_decay_iters
     ddp.average_in_collective ddp.use_distributed_optimizer ddp.overlap_grad_reduce ddp.use_megatron_fsdp
@@ -47,13 +46,17 @@ _SPOKEN_FOR = frozenset(
     model.hybrid_override_pattern model.hybrid_layer_pattern train.train_samples
     """.split()
 )
-#: Those of them that complete files always give and files on recipes hardly ever: the shape of the model.
-_SHAPE = frozenset(
+#: Those of them that files on recipes hardly ever give, the shape of the model, or for which an entry of words speaks: written over a
+#: recipe, one of them is enough for a check of that entry to hold.
+_COMPLETE_ONLY = frozenset(
     """
     model.num_layers model.hidden_size model.num_attention_heads model.num_query_groups model.add_bias_linear
-    model.num_moe_experts model.moe_router_topk model.moe_ffn_hidden_size model.moe_token_dispatcher_type
-    model.gated_linear_unit model.cp_comm_type model.recompute_granularity model.recompute_method model.recompute_num_layers
+    model.num_moe_experts model.moe_token_dispatcher_type model.expert_model_parallel_size
+    model.gated_linear_unit model.cp_comm_type model.attention_dropout model.gradient_accumulation_fusion
     model.virtual_pipeline_model_parallel_size model.cuda_graph_impl model.apply_rope_fusion model.deterministic_mode
+    dataset.num_workers dataset.reset_position_ids dataset.reset_attention_mask dataset.eod_mask_loss
+    ddp.use_distributed_optimizer ddp.use_megatron_fsdp dist.use_megatron_fsdp optimizer.use_distributed_optimizer
+    mixed_precision
     """.split()
 )
 _SPOKEN_BELOW = ("dataset.offline_packing_specs", "dataset.packed_sequence_specs", "dataset.dataset_kwargs", "peft", "env_vars")
@@ -115,6 +118,10 @@ def _collect(run: Run, values: Values, item: Item, path: str, found: Seeds) -> N
         return
     if path and path not in _ALWAYS and not path.startswith(_SPOKEN_BELOW) and not run.settings.complete:
         found.touched.add(path)
+    asked = run.settings.complete and path.count(".") == 1 and _is_asked(path, found.asked, found.known)
+    if asked and _holds_one(run, values, path):
+        found.touched.add(path)
+        found.odd.add(path)
     for name, child in children.items():
         if name.__class__ is not str:
             continue
@@ -126,7 +133,7 @@ def _collect(run: Run, values: Values, item: Item, path: str, found: Seeds) -> N
 
 def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None:
     complete = run.settings.complete
-    held, spoken = item.value, path in _SPOKEN_FOR and (complete or path not in _SHAPE)
+    held, spoken = item.value, is_spoken_for(path, complete)
     if spoken and (held is True or held is False or (held.__class__ is int and held > 0)):
         return
     owner, _, name = path.rpartition(".")
@@ -136,7 +143,7 @@ def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None
         return
     field = _field(run, values, owner, name)
     if field is not None:
-        default = field.default
+        default = _below(run, path, field)
         if held.__class__ is default.__class__ and held == default and (complete or held is not None):
             return
         if (held is None and not complete) or _is_odd(values, path, item, field):
@@ -147,6 +154,18 @@ def _leaf(run: Run, values: Values, item: Item, path: str, found: Seeds) -> None
             return
     if not spoken and not path.startswith(_SPOKEN_BELOW) and (field is not None or values.class_of(owner) is None):
         found.touched.add(path)
+
+
+def is_spoken_for(path: str, complete: bool) -> bool:
+    """Whether looking does not begin at a key with a usual value: all that it may bring about has a rule of its own."""
+    return path in _SPOKEN_FOR and (complete or path not in _COMPLETE_ONLY)
+
+
+def _holds_one(run: Run, values: Values, path: str) -> bool:
+    """Whether a field holds a number or a text by its class, where a mapping is written."""
+    owner, _, name = path.rpartition(".")
+    field = _field(run, values, owner, name)
+    return field is not None and field.default.__class__ in (bool, int, float, str)
 
 
 def _is_asked(path: str, asked: frozenset[str], known: dict[str, bool]) -> bool:
@@ -170,6 +189,17 @@ def _field(run: Run, values: Values, owner: str, name: str) -> Field | None:
     return found if found is not None or inner is None else (schema.fields(inner) or {}).get(name)
 
 
+def _below(run: Run, path: str, field: Field) -> Any:
+    """What stands under a key when nothing is written: the recipe's value, else that of the class."""
+    recipe = run.settings.recipe
+    if recipe is None:
+        return field.default
+    key = canonical(run.release, path)
+    found = recipe.values.get(key, recipe.values.get(key.replace("model.", "model.transformer.", 1), _NONE))
+    return field.default if found is _NONE else found
+
+
+_NONE: Any = object()
 _KINDS: dict[type, tuple[str, ...]] = {
     bool: ("bool",),
     int: ("int", "float"),
@@ -195,7 +225,7 @@ def _is_odd(values: Values, path: str, item: Item, field: Field) -> bool:
         return False
     default = field.default
     if held.__class__ is int and held <= 0 and (default is None or (default.__class__ is int and default > 0)):
-        return not path.endswith(_MAY_BE_ZERO)
+        return held < 0 or not path.endswith(_MAY_BE_ZERO)
     if held.__class__ is float and not isfinite(held):
         return True
     kinds = [kind.strip().partition("[")[0] for kind in field.type.split("|")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from mbpack.facts.checks import CALL, EACH, OWN, SET, SET_BY, Block, Uses
+from mbpack.facts.checks import CALL, EACH, OWN, REFUSE, SET, SET_BY, Block, Uses
 
 
 class Places(NamedTuple):
@@ -49,6 +49,25 @@ class Slice:
         """The rows of the start-up that count, with those of the blocks that it calls."""
         marked, calls = self._forward(start, "")
         return self._backward(start, "", marked, calls)
+
+    def steps_to(self, start: str, wanted: Callable[[str], bool]) -> list[Step]:
+        """The rows that decide some checks, whatever is written."""
+        marked, calls = self._search(start, "", wanted)
+        return self._backward(start, "", marked, calls)
+
+    def _search(self, name: str, root: str, wanted: Callable[[str], bool]) -> tuple[set[int], dict[int, Any]]:
+        marked: set[int] = set()
+        calls: dict[int, Any] = {}
+        for index, row in enumerate(self.block(name).rows):
+            if row[0] == CALL:
+                target = self.resolve(root, row)
+                if target is not None:
+                    calls[index] = (target, self._search(*target, wanted))
+            elif (row[0] == REFUSE and wanted(row[5])) or (
+                row[0] == EACH and any(inner[0] == REFUSE and wanted(inner[5]) for inner in row[5])
+            ):
+                marked.add(index)
+        return marked, calls
 
     def places(self, name: str, root: str) -> Places:
         """The keys of a block on an object."""

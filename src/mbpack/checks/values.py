@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from mbpack.config.document import MISSING, Interpolation, Item
 from mbpack.config.run import Run
-from mbpack.config.settings import ABSENT, Object, Setting, Unknown
+from mbpack.config.settings import ABSENT, Object, Origin, Setting, Unknown
 from mbpack.facts import recipes
+from mbpack.facts.expert_settings import LEFT_OUT
 from mbpack.facts.keys import RENAMES, path_in
 from mbpack.facts.releases import R03, Release
 from mbpack.facts.schema import Opaque
@@ -17,6 +18,17 @@ from mbpack.facts.schema import Opaque
 PRECISION = "mixed_precision"
 #: What the object of mixed precision sets when the other is set, which every loader does last.
 _FOLLOWS = {"fp8_param": "fp8_param_gather", "fp4_param": "fp4_param_gather"}
+_ENUMS = "megatron.core.transformer.enums."
+#: What recipes leave as their class has it, or say where we know them: so also where a recipe's data are not complete.
+_AS_THE_CLASS = tuple(
+    f"model.{name}"
+    for name in (
+        *("recompute_", "cuda_graph_", "enable_cuda", "external_cuda", "cpu_offloading", "distribute_saved", "fine_grained"),
+        *("transformer_impl", "inference", "sequence_parallel", "fp", "bf16", "params_dtype"),
+    )
+)
+#: Number formats that are texts.
+_NAMED = ("model.moe_router_dtype",)
 #: What a class takes out of itself when it is finalized: its own value stands again.
 _TAKEN_OUT = {"MockGPTDatasetConfig": ("dataset.blend", "dataset.blend_per_split")}
 SEQ, CORE_SEQ = "dataset.seq_length", "dataset.sequence_length"
@@ -122,6 +134,9 @@ class Values:
         if path == SEQ and setting.value is None and (setting.item is None or self.run.settings.complete):
             return self.read(CORE_SEQ)  # the constructor of pretraining data takes the one for the other
         if setting.item is None and not self._certain(key, setting):
+            recipe = self.run.settings.recipe
+            if setting.origin is Origin.DEFAULT and recipe is not None and (key in LEFT_OUT or not recipe.complete):
+                self.unknown[path] = Unknown(key, (), "the recipe may set it")
             return OPEN
         return self._plain(path, setting)
 
@@ -132,9 +147,12 @@ class Values:
             return True
         if key in recipe.guessed:
             return False
+        if setting.origin is Origin.DEFAULT and not key.startswith(_AS_THE_CLASS):
+            if not recipe.complete or (key in LEFT_OUT and bool(recipe.likely)):
+                return False
         if key in recipe.likely and isinstance(setting.value, list):
             return False  # as long as the model of the public card is deep
-        return recipe.hf_id is None or key in recipe.values or key[6:] not in recipes.card_fields()
+        return recipe.hf_id is None or key in recipe.values or key in recipe.likely or key[6:] not in recipes.card_fields()
 
     def _plain(self, path: str, setting: Setting) -> Any:
         value = setting.value
@@ -157,9 +175,10 @@ class Values:
         if value.startswith("torch.") and (setting.item is None or self.run.settings.complete):
             return Symbol(_TORCH.get(value, value))
         if setting.item is not None and not self.run.settings.complete and self.run.release <= R03:
-            if isinstance(self._default_text(path), Opaque):
+            held = self._default_text(path)
+            if isinstance(held, Opaque) and not held.text.startswith("<enum"):
                 return OPEN  # the override machinery of 0.3 puts functions and objects back after the merge
-        if setting.item is not None and path.endswith("_dtype") and not self.run.settings.complete:
+        if setting.item is not None and path.endswith("_dtype") and path not in _NAMED and not self.run.settings.complete:
             return OPEN  # the override machinery may have made a number format of it
         return value
 
@@ -192,14 +211,16 @@ class Values:
             if path and self._class(path) is not None:
                 return Held(path)
             return self._described(path) if value.item is None else self._mapping(path, value)
-        if path and self._class(path) is not None:
+        enum = self.run.settings.schema.enums.get(value.name)
+        if path and enum is None and not target.startswith(_ENUMS) and self._class(path) is not None:
             return Held(path)
+        if enum is None and value.call and len(value.args) == 1 and target.startswith(_ENUMS):
+            return Member(value.name, str(value.args[0]), value.args[0])  # of no field: unlike every member that is
         member = self._named_member(target) if not value.call else None
         if member is not None:
             return member
         if not value.call or target.startswith("torch."):
             return Symbol(_TORCH.get(target, target)) if not value.args else OPEN
-        enum = self.run.settings.schema.enums.get(value.name)
         if enum is not None and len(value.args) == 1:
             for name, number in enum.items():
                 if number == value.args[0]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mbpack.cli.inputs import InputError, Inputs, is_program, is_script, split_arguments
+from mbpack.cli.inputs import InputError, Inputs, is_notebook, is_program, is_script, split_arguments
 from mbpack.cli.output import emit, write_report
 from mbpack.cli.project import project_settings
 from mbpack.cli.session import Options, Report, Unit, reports, tell_left_out, warn
@@ -155,7 +155,7 @@ def _finish(
         if report.failed_rules:
             warn(f"{report.path or 'configuration'}: rule {', '.join(report.failed_rules)} failed: a defect of mbpack; report it")
     left_out = [report.path or "" for report in found if report.skipped]
-    told = [path for path in left_out if not (is_script(path) or is_program(path))]
+    told = [path for path in left_out if not (is_script(path) or is_program(path) or is_notebook(path))]
     tell_left_out(told, options.skip_foreign or options.quiet)
     shown = [report for report in found if report.fragment is not None]
     problems = [(report.path, report.problem) for report in found if report.problem is not None]

@@ -114,7 +114,9 @@ PANELS: dict[str, dict[str, tuple[str, ...]]] = {
     "init": {
         "Model and data": tuple("bridge recipe family size workload modality data data_path checkpoint".split()),
         "Topology": tuple("gpus gpu tp pp vpp cp ep etp sp".split()),
-        "Batch and packing": tuple("seq_length long_samples gbs token_slots mbs packing buffer cuda_graphs launcher".split()),
+        "Batch and packing": tuple(
+            "seq_length long_samples gbs token_slots mean_length mbs packing buffer cuda_graphs launcher".split()
+        ),
         "Answers and output": tuple(
             "answers save_answers output output_as output_format modeline yes no_input dry_run force".split()
         ),

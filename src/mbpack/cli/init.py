@@ -43,6 +43,9 @@ def init(
     ] = None,
     gbs: Annotated[str | None, typer.Option(help="Global batch size.")] = None,
     token_slots: Annotated[str | None, typer.Option(help="Token slots a step, instead of --gbs.")] = None,
+    mean_length: Annotated[
+        str | None, typer.Option(help="Mean tokens of a sample, as `mbpack lengths` says: the default batch follows from it.")
+    ] = None,
     mbs: Annotated[str | None, typer.Option(help="Micro batch size, where the packing mode leaves it open.")] = None,
     cuda_graphs: Annotated[str | None, typer.Option(metavar="[none|mlp|attn|full_iteration]", help="What is captured.")] = None,
     packing: Annotated[str | None, typer.Option(metavar=choice(_MODES), help="Packing mode.")] = None,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _OVERRIDE = lazy(r"(?:\+\+|\+|~)?[A-Za-z_][\w.@/-]*[ \t]*=|~[A-Za-z_][\w.]*$")
 _YAML = (".yaml", ".yml")
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+_NOTEBOOK = ".ipynb"
 #: What a program and a launch script say somewhere when they are about Megatron-Bridge.
 _PROGRAM_MARKS = (b"megatron.bridge", b"nemo_run")
 _SCRIPT_MARKS = (b"megatron", b"Megatron", b"run_recipe", b"run_script.py", b"setup_experiment.py")
@@ -113,7 +114,8 @@ def _directory(path: Path) -> Iterator[tuple[str, bool]]:
 
 def _others(path: Path) -> Iterator[str]:
     """Launch scripts and programs below a directory, as far as their text speaks of Megatron-Bridge at all."""
-    for suffix, marks in ((".py", _PROGRAM_MARKS), *((suffix, _SCRIPT_MARKS) for suffix in _SCRIPTS)):
+    kinds = ((".py", _PROGRAM_MARKS), (_NOTEBOOK, _PROGRAM_MARKS + _SCRIPT_MARKS), *((end, _SCRIPT_MARKS) for end in _SCRIPTS))
+    for suffix, marks in kinds:
         for name in path.rglob(f"*{suffix}"):
             parts = name.relative_to(path).parts
             if any(part in _NOT_ENTERED or part.startswith(".") for part in parts[:-1]) or not name.is_file():
@@ -135,6 +137,11 @@ def is_script(path: str) -> bool:
 def is_program(path: str) -> bool:
     """Whether a file is a Python program, by its name."""
     return path.endswith(".py")
+
+
+def is_notebook(path: str) -> bool:
+    """Whether a file is a Jupyter notebook, by its name."""
+    return path.endswith(_NOTEBOOK)
 
 
 def read(path: str) -> Document:
@@ -162,7 +169,7 @@ def read(path: str) -> Document:
     if is_program(path):
         bom = data.startswith(codecs.BOM_UTF8)
         return Document(path, data[3 * bom :].decode("utf-8", "surrogateescape"), bom=bom)
-    if is_script(path):
+    if is_script(path) or is_notebook(path):
         return Document(path, data.decode("utf-8", "replace"))
     return parse(data, path)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from mbpack.cli.inputs import InputError, NothingHere, read
+from mbpack.cli.near import near, shown
 from mbpack.config.context import Given
 from mbpack.config.document import Document
 from mbpack.config.python import Command, Made, PythonError, read_program
@@ -20,13 +20,48 @@ from mbpack.engine.doctor import Request
 Read = Callable[[str], Sequence[Document]]
 
 
-def of_program(path: str, request: Request, read_yaml: Read) -> Iterator[Request]:
-    """What is to be judged for a program.
+def of_notebook(path: str, request: Request, read_yaml: Read) -> Iterator[Request]:
+    """What is to be judged for a notebook: what its Python makes, and what its cells for the shell start.
+
+    Raises:
+        InputError: it cannot be read, or none of its cells makes or starts a configuration of Megatron-Bridge.
+    """
+    from mbpack.cli.launches import of_launches
+    from mbpack.config.notebook import NotebookError, read_cells
+
+    try:
+        cells = read_cells(read(path).text)
+    except NotebookError as error:
+        raise InputError(f"{path}: {error}") from None
+    any_found = False
+    try:
+        for made in of_program(path, request, read_yaml, Document(path, cells.program)):
+            any_found = True
+            for document in (document for variant in made.variants for document in variant.documents):
+                document.reread = None  # the text is a part of the file: it is not to be written back
+            yield made
+    except NothingHere:
+        pass
+    try:
+        for started in of_launches(path, request, read_yaml, Document(path, cells.script)):
+            any_found = True
+            yield started
+    except NothingHere:
+        pass
+    if not any_found:
+        raise NothingHere(
+            f"{path}: no cell of this notebook makes a configuration that can be read without running it, or starts "
+            "Megatron-Bridge's own scripts; mbpack.check(cfg) in a cell looks at the configuration itself"
+        )
+
+
+def of_program(path: str, request: Request, read_yaml: Read, program: Document | None = None) -> Iterator[Request]:
+    """What is to be judged for a program; ``program`` is its text where that is not the file's own.
 
     Raises:
         InputError: it cannot be read, or makes no configuration of Megatron-Bridge.
     """
-    program = read(path)
+    program = program if program is not None else read(path)
     if "megatron" not in program.text and "nemo_run" not in program.text:
         raise NothingHere(_nothing(path, program.text, {}))
     try:
@@ -103,7 +138,7 @@ def of_script(path: str, script: Script, request: Request, read_yaml: Read) -> I
         name = started.program.text
         found = _program_of(path, started, written)
         if found is None:
-            seen.append(name)
+            seen.append(shown(name))
             continue
         text, where = found
         for made in _made_by(text, where, path, started, request, read_yaml):
@@ -132,10 +167,8 @@ def _program_of(path: str, started: Started, written: Sequence[Here]) -> tuple[s
     inside = [here for here in written if here.file == base and here.line < started.program.line]
     if inside:
         return inside[-1].text, path
-    for place in (name, os.path.join(os.path.dirname(path), name), os.path.join(os.path.dirname(path), base)):
-        if started.program.known and os.path.isfile(place):
-            return read(place).text, place
-    return None
+    place = near(path, name) or near(path, base)
+    return None if place is None else (read(place).text, place)
 
 
 def _made_by(text: str, where: str, path: str, started: Started, request: Request, read_yaml: Read) -> list[Made]:
@@ -156,13 +189,9 @@ def _made_by(text: str, where: str, path: str, started: Started, request: Reques
 
 
 def _loader(path: str, read_yaml: Read) -> Load:
-    folder = os.path.dirname(path)
-
     def load(name: str) -> Sequence[Document] | None:
-        for place in (name, os.path.join(folder, name)):
-            if os.path.isfile(place):
-                return read_yaml(place)
-        return None
+        place = near(path, name)
+        return None if place is None else read_yaml(place)
 
     return load
 

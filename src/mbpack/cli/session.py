@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mbpack.cli.inputs import InputError, NothingHere, is_program, is_script, read
-from mbpack.config.context import ContextError, ContextProblem, Given
-from mbpack.config.document import Document, of_nothing_known
+from mbpack.cli.inputs import InputError, NothingHere, is_notebook, is_program, is_script, read
+from mbpack.config.context import ContextError, Given
+from mbpack.config.document import Document
 from mbpack.config.evidence import NOTHING, Evidence
 from mbpack.config.overrides import parse_overrides
 from mbpack.config.run import Run
@@ -156,7 +156,14 @@ def requests(unit: Unit, options: Options) -> Iterator[Request]:
         all_releases=not options.one_of_many,
     )
     if len(unit.paths) == 1 and is_script(unit.paths[0]):
-        yield from _launches(unit.paths[0], request)
+        from mbpack.cli.launches import of_launches
+
+        yield from of_launches(unit.paths[0], request, _read)
+        return
+    if len(unit.paths) == 1 and is_notebook(unit.paths[0]):
+        from mbpack.cli.programs import of_notebook
+
+        yield from of_notebook(unit.paths[0], request, _read)
         return
     if len(unit.paths) == 1 and is_program(unit.paths[0]):
         from mbpack.cli.programs import of_program
@@ -175,40 +182,6 @@ def _read(path: str) -> list[Document]:
     from mbpack.cli.inherited import with_inherited
 
     return with_inherited(document)
-
-
-def _launches(path: str, request: Request) -> Iterator[Request]:
-    from mbpack.config.shell import ScriptError, read_script
-
-    script = read(path)
-    try:
-        whole = read_script(script.text, path)
-    except ScriptError as error:
-        raise InputError(str(error)) from None
-    launches = whole.launches
-    if not launches and not whole.started:
-        raise NothingHere(f"{path}: no launch command of Megatron-Bridge found in this script")
-    if not launches:
-        from mbpack.cli.programs import of_script
-
-        yield from of_script(path, whole, request, _read)
-        return
-    for launch in launches:
-        base = os.path.dirname(path)
-        documents: list[Document] = []
-        problems: list[ContextProblem] = []
-        for word in launch.config_files:
-            place = word.text if os.path.exists(word.text) else os.path.join(base, word.text)
-            if word.known and os.path.exists(place):
-                documents += _read(place)
-                continue
-            name = word.text if word.known else "the file of its --config-file"
-            documents.append(of_nothing_known(f"{name} is not here", script.path, script.text, word.line))
-            problems.append(
-                ContextProblem(f"{name} is not here: what it sets is not known, the rest is judged", word.line, "info")
-            )
-        source = Document(script.path, script.text, None)
-        yield replace(request, documents=documents, launch=launch, script=source, path=path, problems=problems)
 
 
 def _look(options: Options) -> Callable[[Run], Evidence]:

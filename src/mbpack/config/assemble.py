@@ -18,16 +18,20 @@ from mbpack.facts.schema import schema
 
 #: From this likeness on a name is taken for a misspelling of a shipped one rather than somebody's own recipe.
 _ALIKE = 0.93
+#: How many recipes of a model are named.
+_SHOWN = 4
 
 
 class UnknownRecipe(ContextError):
     """A recipe that the release does not ship: a fork's, another release's (``mistaken``), or misspelled (``mistaken``).
 
-    ``hint`` says where a recipe of that name is, or which names are near.
+    ``hint`` says where a recipe of that name is, or which names are near; ``meant`` are the recipes of the public model that
+    the name is the id of.
     """
 
-    def __init__(self, message: str, hint: str, mistaken: bool) -> None:
+    def __init__(self, message: str, hint: str, mistaken: bool, meant: Sequence[str] = ()) -> None:
         super().__init__(message + hint)
+        self.meant = tuple(meant)
         self.message, self.hint, self.mistaken = message, hint, mistaken
 
 
@@ -51,6 +55,12 @@ def find_recipe(context: Context) -> Recipe | None:
             raise _not_learned(own, context.recipe)
     if own is None or recipe is None:
         recipe = recipes.find(release, context.recipe)
+    if recipe is None and "/" in context.recipe:
+        meant = recipes.of_model(release, context.recipe)
+        if meant:
+            shown = ", ".join(sorted(meant, key=len)[:_SHOWN])
+            says = f"{context.recipe} is a model, of which Megatron-Bridge {release} has {len(meant)} recipe{'' if len(meant) == 1 else 's'}"
+            raise UnknownRecipe(says, f": {shown}{', ...' if len(meant) > _SHOWN else ''}", False, meant)
     if recipe is None:
         near = recipes.suggest(release, context.recipe)
         elsewhere = [r for r in ("0.3", "0.4", "0.5", "0.6", "0.7") if r != release and recipes.find(r, context.recipe)]

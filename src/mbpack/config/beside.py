@@ -26,11 +26,15 @@ _MOST = 20_000
 
 
 class Beside(Struct, frozen=True):
-    """A Megatron-Bridge, where it was found, in words, and the folder of its packages or its checkout."""
+    """A Megatron-Bridge, where it was found, in words, and the folder of its packages or its checkout.
+
+    ``tree``: it is a source tree, not an installed release.
+    """
 
     version: Version
     where: str
     folder: str = ""
+    tree: bool = False
 
 
 def find_beside() -> Beside | None:
@@ -51,7 +55,7 @@ def _find(here: str, path: tuple[str, ...], roots: tuple[str, ...]) -> Beside | 
             version = version_found(_stated(text)) if text else None
             if version is not None:
                 where = f"the checkout {folder}" if parts[0] == "src" else f"the package in {folder}"
-                return Beside(version, where, folder)
+                return Beside(version, where, folder, parts[0] == "src" or os.path.basename(folder) == "src")
     for folder in dict.fromkeys((*_site_packages(here, roots), *filter(os.path.isdir, path))):
         version = _installed(folder)
         if version is not None:

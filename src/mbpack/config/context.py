@@ -15,6 +15,7 @@ from mbpack.config.beside import Beside
 from mbpack.config.document import Document, Item
 from mbpack.config.shown_release import excludes, shown_release
 from mbpack.config.wrapper import read_wrapper
+from mbpack.facts import learned
 from mbpack.facts.gpus import GPUS, find_gpu, gpu_in_recipe
 from mbpack.facts.patterns import lazy
 from mbpack.facts.releases import Release, Version, parse_version, version_of
@@ -229,7 +230,7 @@ def resolve_context(
         sources["bridge"] = "file" if marker else "default"
         found = project.beside() if project.beside is not None else None
         if found is not None and _goes_with(found.version.release, roots, values.get("recipe"), marker, release):
-            version, marker = found.version, found.where
+            version, marker = _known_of(found), found.where
             sources["bridge"] = "installed"
     return Context(
         version=version,
@@ -242,6 +243,18 @@ def resolve_context(
         clouded={**wrapper.clouded, **_replaced(options or {}, values.get("launcher"))},
         **values,
     )
+
+
+def _known_of(found: Beside) -> Version:
+    """What the version of a Megatron-Bridge says about its code.
+
+    A source tree states the first number of its line while it is written, and forks leave it there: which fixes of the
+    line's patches it holds is not known, unless the tree itself was learned.
+    """
+    version = found.version
+    if found.tree and version.patch == f"{version.release.name}.0" and learned.find(version.patch) is None:
+        return version_of(version.release)
+    return version
 
 
 def _goes_with(found: Release, roots: Sequence[Item], recipe: str | None, marker: str, shown: Release) -> bool:

@@ -218,13 +218,13 @@ class Settings:
         return cls is not None and self.schema.nested_transformer(cls)
 
     def _find_nested(self, key: str, parts: tuple[str, ...]) -> Setting:
-        """A model whose Megatron-Core settings live in ``model.transformer``: outer fields first, then the inner ones."""
+        """A model whose Megatron-Core settings live in ``model.transformer``; overrides set what it hands on after the inner keys."""
         inner = ("model", "transformer", *parts[1:])
         outer_fields = self.schema.fields(self.classes.at(("model",)) or "") or {}
         own = parts[1] in outer_fields
         if own and self.complete:
             inner = parts  # the constructor sets outer fields last, the class defaults included, and hands them on
-        for path in (inner, parts) if not own else (parts, inner):
+        for path in (parts, inner):
             found = self._search_layers(key, path)
             if found is not None:
                 return found

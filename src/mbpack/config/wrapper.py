@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mbpack.config.document import Item
+from mbpack.facts.wrappers import is_packed_source
 
 #: Keys of `recipe:` that are no arguments of the recipe.
 _OWN = frozenset({"name", "step_func", "dataset", "mode"})
@@ -98,7 +99,9 @@ def read_wrapper(roots: Iterable[Item]) -> Wrapper:
     """The wrapper's sections of one configuration, files lowest first: what a higher one says counts."""
     recipe: dict[str, Any] = {}
     run: dict[str, Any] = {}
+    source = None
     for root in roots:
+        source = dataset_source(root) or source
         if is_wrapped(root):
             _merge(recipe, _plain_mapping(root, "recipe"))
             _merge(run, _plain_mapping(root, "run"))
@@ -110,7 +113,9 @@ def read_wrapper(roots: Iterable[Item]) -> Wrapper:
         _text(recipe.get("step_func")),
         nodes,
         nodes * per_node if nodes is not None and per_node is not None else None,
-        dict(_clouded(recipe)),
+        dict(
+            _clouded(recipe) if source is None else (*_clouded(recipe), ("dataset", f"the wrapper makes the dataset of {source}"))
+        ),
     )
 
 
@@ -118,6 +123,13 @@ def is_wrapped(root: Item) -> bool:
     """Whether a file has the sections of a program that wraps the start-up."""
     held = root.value
     return isinstance(held, dict) and any(name in held and isinstance(held[name].value, dict) for name in ("recipe", "run"))
+
+
+def dataset_source(root: Item) -> str | None:
+    """The key from which a wrapper makes the whole dataset by itself: what else stands there is the wrapper's to read."""
+    section = root.value.get("dataset") if is_wrapped(root) else None
+    keys = section.value if section is not None and isinstance(section.value, dict) else {}
+    return next((f"dataset.{name}" for name in keys if is_packed_source(f"dataset.{name}")), None)
 
 
 def may_register(root: Item) -> bool:

@@ -18,7 +18,7 @@ from mbpack.engine.doctor import Request
 from mbpack.engine.reads import TARGET, Path, Touched, is_known
 from mbpack.engine.result import Result
 from mbpack.rules.base import Finding, Rule
-from mbpack.rules.training.refused import FOUND, TRIED
+from mbpack.rules.training.refused import FOUND, TOLD, TRIED
 
 #: What a file may show of its own context; a change may then show another.
 _SHOWN = ("recipe", "step", "nodes", "gpus", "launcher", "gpu")
@@ -115,6 +115,10 @@ def _asked_again(base: Result, run: Run, new: Run, touched: Touched, signs: set[
     if values_only:
         concerned -= _ABOUT_NAMES
     again = [rule for rule in now if rule.slug in concerned or rule not in before or not is_known(rule)]
+    told = _signature(run.memo.get(TOLD, ()))
+    speakers = {rule for rule, _, _ in told if not rule.reads_findings}
+    # where the tables speak under the code of a rule, they may have taken what it said for theirs
+    again += [rule for rule in now if rule in speakers and rule not in again]
     gone = before.difference(now).union(again)
     if base.candidates is not None:
         from mbpack.engine.over_recipes import findings_over
@@ -124,7 +128,7 @@ def _asked_again(base: Result, run: Run, new: Run, touched: Touched, signs: set[
             return None
         gone = before.difference(now).union(answer[0])
         return [finding for finding in base.findings if finding.rule not in gone] + answer[1]
-    kept = [finding for finding in base.findings if finding.rule not in gone]
+    kept = [finding for finding in base.findings if finding.rule not in gone and not _signature([finding]) & told]
     try:
         for rule in again:
             if not rule.reads_findings:
@@ -150,6 +154,11 @@ _ABOUT_NAMES = frozenset(
     target-family target-lenient target-blocked cli-renamed-key cli-under-null cli-unknown-key
     """.split()
 )
+
+
+def _signature(findings: Iterable[Finding]) -> set[tuple[Rule, str, str]]:
+    """What tells findings from others."""
+    return {(finding.rule, finding.setting.key, finding.message) for finding in findings}
 
 
 def _is_plain_value(run: Run, path: Path) -> bool:

@@ -18,7 +18,7 @@ from mbpack.facts.order import position
 from mbpack.rules.base import Finding, Rule
 from mbpack.rules.internal import INTERNAL
 from mbpack.rules.registry import rules_for
-from mbpack.rules.training.refused import FOUND
+from mbpack.rules.training.refused import FOUND, OPEN
 
 if TYPE_CHECKING:
     from mbpack.engine.over_recipes import Overall
@@ -157,6 +157,7 @@ def _run_rules(run: Run, result: Result) -> tuple[list[Finding], list[NotChecked
             result.failed_rules.append(rule.code)
         else:
             result.checked += 1
+    not_checked += [NotChecked(rule, lack.needs, lack.key, lack.reason) for rule, lack in run.memo.get(OPEN, ())]
     return findings, not_checked
 
 

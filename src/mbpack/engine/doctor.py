@@ -78,7 +78,7 @@ def judge(request: Request) -> Result:
 
         doubt(request, result, _judged)
     told = result.context.sources.get("bridge") if result.context is not None else None
-    if request.all_releases and told in ("default", "file"):
+    if request.all_releases and told in ("default", "file") and result.candidates is None:
         from mbpack.engine.over_releases import other_releases
 
         result.by_release = other_releases(
@@ -112,12 +112,16 @@ def _judged(request: Request) -> Result:
         overrides, in_script = overrides_of(request.launch, context.version.release, request.script)
         overrides += request.overrides
         places = [in_script, as_document(request.overrides)]
+        other = _other_launch(request.launch, in_script)
+        if other is not None:
+            result.findings = [other]
+            return result
     try:
         run = build_run(
             context, request.documents, overrides, request.environ, override_documents=places, doubted=request.doubted
         )
     except UnknownRecipe as error:
-        if not request.documents and request.launch is None and not overrides:
+        if not request.documents and request.launch is None and request.shown is None and not overrides:
             raise
         result.context = context = _without_recipe(context, error)
         run = build_run(
@@ -194,13 +198,16 @@ def context_of(request: Request) -> Context:
 
 
 def _without_recipe(context: Context, error: UnknownRecipe) -> Context:
-    """A recipe that nobody here knows leaves its values unknown; the rest is judged."""
+    """A recipe that nobody here knows leaves its values unknown, one of several that a model has is one of these; the rest is judged."""
+    sources = {name: source for name, source in context.sources.items() if name != "recipe"}
+    if error.meant:
+        problem = ContextProblem(f"{error}; judged over these, --recipe names one", severity="info")
+        return replace(context, recipe=None, recipes=error.meant, sources=sources, problems=(*context.problems, problem))
     advice = "its values are unknown; --recipe names the shipped recipe that it builds on"
     if error.mistaken:
         problem = ContextProblem(f"{error}{'' if error.hint.endswith('?') else ';'} {advice}", severity="warning")
     else:
         problem = ContextProblem(f"{error.message}: {advice}", severity="info")
-    sources = {name: source for name, source in context.sources.items() if name != "recipe"}
     return replace(context, recipe=None, own_recipe=context.recipe, sources=sources, problems=(*context.problems, problem))
 
 
@@ -212,6 +219,14 @@ def _declined(kinds: Sequence[Recognition], request: Request, stated: str) -> li
     pairs = zip(kinds, request.documents, strict=True)
     found = (_foreign(kind, document, request.searched) for kind, document in pairs)
     return [finding for finding in found if finding is not None]
+
+
+def _other_launch(launch: Launch, arguments: Document) -> Finding | None:
+    """What is said of a command that starts a program of another kind: its KEY=VALUE arguments are those of such programs."""
+    if launch.launcher != "script" or launch.recipe() is not None or arguments.root is None:
+        return None
+    kind = looks_like(arguments, SECTION_NAMES)
+    return _foreign(kind, arguments) if kind.kind == "other" else None
 
 
 def _may_be(kind: Recognition, by_recipe: bool) -> bool:

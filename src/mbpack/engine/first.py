@@ -24,8 +24,13 @@ def first_of(run: Run, refusals: Sequence[Finding], fires: Callable[[Finding], t
     if first is None or not shown or position(run.release, first.station) <= position(run.release, _LOADED):
         return first
     from mbpack.checks.names import slugs
+    from mbpack.rules.worded import worded
 
-    order = [slugs().get(refusal.name, ()) for refusal in shown]
+    entries = [worded(refusal.name) for refusal in shown]
+    order = [
+        (entry.slug,) if entry is not None else slugs().get(refusal.name, ())
+        for entry, refusal in zip(entries, shown, strict=True)
+    ]
     leading = [one for one in refusals if one.rule.slug in order[0]]
     later = any(first.rule.slug in said for said in order[1:])
     return min(leading, key=fires) if leading and later and first.rule.slug not in order[0] else first

@@ -45,11 +45,6 @@ OWN_ATTENTION: Final = frozenset({"dsa", "dsv4_hybrid"})
 #: The linear-attention variant, whose full-attention layers still run in Transformer Engine.
 GATED_DELTA_NET: Final = "gated_delta_net"
 
-#: Versions of FlashAttention that ``flash_attention_version`` takes, and those that batch invariant mode takes (0.6 and later).
-FLASH_VERSIONS: Final = (2, 3, 4)
-INVARIANT_VERSIONS: Final = (3, 4)
-#: Kernels of sparse attention that ``dsa_kernel_backend`` takes (0.6 and later).
-DSA_KERNELS: Final = ("none", "tilelang", "cudnn")
 
 #: Head width in elements from which FlashAttention refuses padding between packed samples (nightly, documented).
 WIDE_HEAD: Final = 256

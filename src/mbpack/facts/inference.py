@@ -7,17 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mbpack.facts.releases import R05, Release
-
-#: The transformer implementation.
-OPTIMIZED: Final = "inference_optimized"
 #: What a graph for inference can span.
 SCOPES: Final = ("none", "layer", "block")
-
-
-def grouped_backends(release: Release) -> tuple[str, ...]:
-    """Backends of the experts' grouped product in those layers."""
-    return ("auto", "torch", "te") if release < R05 else ("vllm", "torch", "flashinfer")
 
 
 def graph_scopes(impl: object) -> tuple[str, ...]:

@@ -30,6 +30,8 @@ from mbpack.facts.releases import RELEASES
 from mbpack.facts.schema import NO_DEFAULT, Opaque, decoded, read_data, schema
 
 #: Names of recipes for performance runs (`megatron.bridge.perf_recipes`), of which only those for fine-tuning are held.
+#: Endings of a public name that say how the weights were trained on, not which model it is.
+_VARIANT = lazy(r"[-_](?:instruct|base|chat|it|hf|pt|bf16|fp8|thinking|\d{4})$", re.IGNORECASE)
 PERFORMANCE = lazy(r"_pretrain_\d+gpu_[a-z]+\d+_")
 
 
@@ -318,3 +320,18 @@ def search(release_name: str, words: str) -> list[str]:
     """Recipe names that contain every word (case does not matter), shortest first; for search as you type."""
     parts = words.lower().split()
     return sorted((n for n in _names(release_name) if all(p in n.lower() for p in parts)), key=lambda n: (len(n), n))
+
+
+def of_model(release_name: str, model: str) -> list[str]:
+    """The recipes of a public model, by its id on the Hub (``Qwen/Qwen3-8B``); how it was trained on and by whom does not count."""
+    wanted = public_name(model)
+    found = (find(release_name, name) for name in _names(release_name))
+    return [one.name for one in found if one is not None and one.hf_id is not None and public_name(one.hf_id) == wanted]
+
+
+def public_name(model: str) -> str:
+    """The letters and digits of a public model's name, without its owner and without how it was trained on."""
+    name = model.strip().rpartition("/")[2]
+    while _VARIANT.search(name):
+        name = _VARIANT.sub("", name)
+    return re.sub(r"[^a-z0-9]", "", re.sub(r"(?i)^meta[-_]", "", name).lower())

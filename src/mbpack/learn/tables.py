@@ -130,12 +130,22 @@ class Encoder:
         return encoded
 
     def name(self, row: Row) -> str:
-        """What a refusal is called in every release: its function and the keys that its own condition reads."""
+        """What a refusal is called in every release: its function, the keys and texts that its own condition is about, and its guard's keys."""
         nodes = [row.node, *(guard for guard, _ in reversed(row.guards)), *reversed(self.around)]
-        keys = next((found for node in nodes if (found := self.keys_of(node))), [])
-        name = f"{row.place}:{'+'.join(keys[:4])}"
+        told = [(node, keys) for node in nodes if (keys := self.keys_of(node))]
+        name = f"{row.place}:"
+        if told:
+            node, keys = told[0]
+            guard = next((found for _, found in told[1:] if not set(found) <= set(keys)), [])
+            texts = sorted({str(part[1]) for part in self.parts_of(node) if part[0] == "c" and _is_word(part[1])})
+            name += "+".join(keys[:4]) + "".join(f"={text}" for text in texts[:3])
+            name += f" if {'+'.join(guard[:3])}" if guard else ""
         count = self.names[name] = self.names.get(name, 0) + 1
         return name if count == 1 else f"{name}#{count}"
+
+    def parts_of(self, node: Node) -> list[Node]:
+        """An expression and all in it, through the register that it is."""
+        return list(parts_of(self.defined.get(node, node)))
 
     def keys_of(self, node: Node, depth: int = 6) -> list[str]:
         """The keys that an expression reads, through registers too."""
@@ -150,6 +160,10 @@ class Encoder:
             elif part[0] == "r" and depth and part in self.defined:
                 found.update(self.keys_of(self.defined[part], depth - 1))
         return sorted(found)
+
+
+def _is_word(constant: Any) -> bool:
+    return isinstance(constant, str) and constant.replace("_", "").replace(".", "").isalnum()
 
 
 def _unworded(node: Node) -> Node:

@@ -55,16 +55,34 @@ def _by_count(held: HoldsFor) -> str:
     return f"with {words(inside, 'or')} GPUs; not with {words(outside, 'or')}"
 
 
-def closing(held: Candidates, style: Style) -> Iterator[str]:
+def closing(result: Result, held: Candidates, style: Style) -> Iterator[str]:
     """Below the findings: what hardly any recipe brings, and the verdict by recipe."""
     if held.few:
         codes = list(dict.fromkeys(finding.rule.code for finding in held.few))
         shown = words(codes[:5]) if len(codes) <= 5 else f"{', '.join(codes[:5])} and {len(codes) - 5} more"
         yield from style.wrap(f"{shown}: only with few of the recipes (below 10%)", "On few    ", "          ")
     if 0 < held.rejected < len(held.names) or held.open:
-        parts = [f"{held.rejected} refuse it", f"{held.accepted} accept it", f"{held.open} cannot be judged"]
-        counts = [text for text, count in zip(parts, (held.rejected, held.accepted, held.open), strict=True) if count]
-        yield from style.wrap(f"depends on the recipe: of {len(held.names)}, {words(counts)}", "Start-up  ", "          ")
+        yield from style.wrap(_start_up(result, held), "Start-up  ", "          ")
+
+
+def _start_up(result: Result, held: Candidates) -> str:
+    """With how many recipes the start-up goes on, and what is lacking to tell it for the others."""
+    number = len(held.names)
+    counts = [f"{verb} with {count}" for verb, count in (("refused", held.rejected), ("accepted", held.accepted)) if count]
+    if counts:
+        counts[0] += f" of {_counted(number, 'recipe')}"
+    if held.open:
+        context = result.context
+        lacking = [flag for name, flag in _FLAGS.items() if name in ("launcher", "gpus") and getattr(context, name) is None]
+        which = (
+            f"with {held.open}"
+            if counts
+            else "with any recipe"
+            if held.open == number
+            else f"with {held.open} of {number} recipes"
+        )
+        counts.append(f"not to be told {which}{f' without {words(lacking)}' if lacking else ''}")
+    return ", ".join(counts)
 
 
 def releases(result: Result) -> str:

@@ -17,6 +17,7 @@ from mbpack.report.style import Style
 from mbpack.rules.base import Rule
 from mbpack.rules.catalogue import ALL_RULES, BY_NAME
 from mbpack.rules.documentation import page_of
+from mbpack.rules.worded import Worded
 
 _SAID = {families.OK: "works", families.OPTED_OUT: "not offered", families.REFUSED: "refused"}
 
@@ -205,6 +206,8 @@ _PROPERTIES = {
 @functools.cache
 def keys_read(rule: Rule) -> frozenset[str]:
     """The keys that stand in a rule's code: by literal, by the name of a constant, or as a property of the run."""
+    if isinstance(rule, Worded):
+        return frozenset(rule.whole(key) for said in rule.checks.values() for key in said.at.split())
     code = [value.__code__ for value in vars(type(rule)).values() if isinstance(value, FunctionType)]
     code += [value.__func__.__code__ for value in vars(type(rule)).values() if isinstance(value, staticmethod)]
     names = vars(sys.modules[type(rule).__module__])

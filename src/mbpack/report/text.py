@@ -321,7 +321,7 @@ def _closing(result: Result, style: Style, one_of_many: bool) -> Iterator[str]:
     if result.candidates is not None:
         from mbpack.report.candidates import closing
 
-        yield from closing(result.candidates, style)
+        yield from closing(result, result.candidates, style)
     if result.by_release:
         from mbpack.report.candidates import releases
 

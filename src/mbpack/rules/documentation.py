@@ -8,6 +8,7 @@ import re
 from msgspec import Struct
 
 from mbpack.rules.base import Rule
+from mbpack.rules.worded import Worded
 
 HEADINGS = ("Bad", "Good", "Upstream", "Release notes")
 _FENCE = re.compile(r"^```(?:yaml|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -26,6 +27,8 @@ class Page(Struct, frozen=True):
 
 def page_of(rule: Rule) -> Page:
     """The documentation of a rule."""
+    if isinstance(rule, Worded):
+        return rule.page()
     lines = inspect.cleandoc(type(rule).__doc__ or "").split("\n")
     sections: dict[str, list[str]] = {"": []}
     current = ""

@@ -37,10 +37,15 @@ def module_rules(name: str) -> tuple[Rule, ...]:
     return rules
 
 
+def of_words(name: str) -> bool:
+    """Whether a module holds words for the tables' checks, which are asked by CHK101 where the recipe is known."""
+    return name.rpartition(".")[2].startswith("words")
+
+
 def rules_for(settings: Settings) -> tuple[Rule, ...]:
     """The rules to ask about a configuration, those that read what stopped the others last."""
     release = settings.version.release
-    return _rules(release, _watch(release).seen(settings))
+    return _rules(release, _watch(release).seen(settings), not settings.base_known)
 
 
 @cache
@@ -49,7 +54,7 @@ def _watch(release: Release) -> Watch:
 
 
 @lru_cache(maxsize=512)
-def _rules(release: Release, seen: frozenset[str]) -> tuple[Rule, ...]:
-    names = (name for name in module_names() if name not in WATCHED or name in seen)
+def _rules(release: Release, seen: frozenset[str], words: bool) -> tuple[Rule, ...]:
+    names = (name for name in module_names() if (name not in WATCHED or name in seen) and (words or not of_words(name)))
     rules = [rule for name in names for rule in module_rules(name)]
     return tuple(sorted((rule for rule in (*internal.RULES, *rules) if rule.applies(release)), key=lambda rule: rule.late))

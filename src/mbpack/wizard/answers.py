@@ -81,6 +81,7 @@ KINDS: dict[str, Kind] = {
     "mbs": Kind(COUNT),
     "gbs": Kind(COUNT),
     "token_slots": Kind(COUNT),
+    "mean_length": Kind(COUNT),
     "cuda_graphs": Kind(
         WORD, (NO_GRAPHS, MLP, ATTN, FULL_ITERATION), {"attention": ATTN, "full": FULL_ITERATION, "off": NO_GRAPHS}
     ),

@@ -9,7 +9,7 @@ from mbpack.facts import formulas
 from mbpack.facts.buffers import FIRST_BUFFER, buffer_for
 from mbpack.facts.classes import DatasetKind
 from mbpack.facts.keys import SPECS
-from mbpack.facts.modes import IN_BATCH, NONE, Mode
+from mbpack.facts.modes import GLOBAL_BATCH, IN_BATCH, MODES, NONE, Mode
 from mbpack.facts.releases import DEFAULT, R06
 from mbpack.wizard import catalog, sources
 from mbpack.wizard.answers import AUTO, CHAT, ENERGON_DATA, HF, JSONL, NO_GRAPHS, SCRIPT, SFT
@@ -291,25 +291,55 @@ def batch_unit(draft: Draft) -> int:
 
 
 def gbs(draft: Draft) -> Default:
-    """The token slots a step of the recipe has, in packs of this length; more where the pipeline would stand idle."""
+    """As many tokens a step as the recipe has; more rows where the pipeline would stand idle."""
     if draft.given("token_slots"):
         return _gbs_of_slots(draft)
-    unit, length = batch_unit(draft), int(draft.get("seq_length"))
-    own = draft.recipe_count("train.global_batch_size", unit)
-    own_width = draft.recipe_count("dataset.offline_packing_specs.packed_sequence_size", 0) or draft.recipe_count(
-        "dataset.seq_length", length
-    )
-    slots = formulas.token_slots(own_width, own).value
-    value = max(unit, min(formulas.nearest_multiples(slots // length, unit), default=unit))
-    why = f"about the recipe's {slots:,} token slots a step"
-    if 2 * abs(value * length - slots) > slots:
-        why = f"the smallest multiple of MBS x DP; {value * length / slots:.3g} x the recipe's {slots:,} token slots a step"
-    if value == own:
+    unit, own = batch_unit(draft), draft.recipe_count("train.global_batch_size", batch_unit(draft))
+    total, each, what = _step_of_the_recipe(draft, own)
+    value = max(unit, min(formulas.nearest_multiples(total // each, unit), default=unit))
+    why = f"about {what}"
+    if 2 * abs(value * each - total) > total:
+        why = f"the smallest multiple of MBS x DP; {value * each / total:.3g} x {what}"
+    if value == own and not what.endswith(_FULL):
         why = "as in the recipe"
     while _idle(draft, value) > IDLE_LIMIT:
         value += unit
         why = "enough microbatches to keep the pipeline stages busy"
     return Default(value, why)
+
+
+#: Said where samples stand for the recipe's packs and nobody told their length.
+_FULL = ", were every sample full"
+
+
+def _step_of_the_recipe(draft: Draft, own: int) -> tuple[int, int, str]:
+    """What one step of the recipe holds, how much of it a row of this run has, and its name.
+
+    Rows are packs or samples, in the recipe and in this run. Packs, and the rows of pretraining, are full; a sample has the mean
+    length, where that was told, and is no more when the sequence is longer.
+    """
+    length, mean = int(draft.get("seq_length")), draft.get("mean_length")
+    packs = draft.recipe_count(f"{SPECS}.packed_sequence_size", 0)
+    slots = formulas.token_slots(packs or draft.recipe_count("dataset.seq_length", length), own).value
+    name = f"the recipe's {slots:,} token slots a step"
+    if draft.pretraining or draft.recipe_value("dataset.packing_buffer_size") is not None:
+        return slots, length, name
+    from mbpack.wizard.modes import chosen_mode
+
+    asked = draft.get("packing")
+    samples = (chosen_mode(draft) if asked == AUTO else MODES[asked]) in (IN_BATCH, GLOBAL_BATCH, NONE)
+    if samples and not packs:
+        return own, 1, f"the recipe's {own:,} samples a step"
+    if samples:
+        return (
+            slots,
+            min(mean or length, length),
+            f"{name}, in samples of {mean:,} tokens" if mean else f"{name}, were every sample full",
+        )
+    if not packs and mean is not None:
+        tokens = formulas.token_slots(min(mean, length), own).value
+        return tokens, length, f"the recipe's {own:,} samples of {mean:,} tokens a step"
+    return slots, length, name
 
 
 def _idle(draft: Draft, batch: int) -> float:
@@ -335,6 +365,10 @@ def _gbs_of_slots(draft: Draft) -> Default:
 
 
 def token_slots(draft: Draft) -> Default:
+    return NO_DEFAULT
+
+
+def mean_length(draft: Draft) -> Default:
     return NO_DEFAULT
 
 
@@ -376,6 +410,7 @@ DEFAULTS: dict[str, Rule] = {
         mbs,
         gbs,
         token_slots,
+        mean_length,
         cuda_graphs,
         buffer,
     )

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from mbpack.config.context import Given
 from mbpack.config.document import parse
+from mbpack.config.live import document_of
 from mbpack.engine.doctor import examine
 from mbpack.engine.result import Result
 from mbpack.facts.keys import path_in
 from mbpack.rules.base import Finding
 from mbpack.wizard.compose import Job, compose
-from mbpack.wizard.yaml_text import Line, render
+from mbpack.wizard.yaml_text import Line, mapping
+
+
+def given(job: Job) -> Given:
+    """What a job's file is written for, as the command's flags would say it."""
+    draft = job.draft
+    return Given(draft.version.text, draft.recipe.name, draft.get("gpus"), draft.get("launcher"), step=job.step)
 
 
 def directive(job: Job) -> str:
     """The comment that tells the doctor what the file was written for."""
-    draft = job.draft
-    words = [f"bridge={draft.version.text}", f"recipe={draft.recipe.name}", f"gpus={draft.get('gpus')}"]
-    words += [f"launcher={draft.get('launcher')}", f"step={job.step}"]
-    return "# mbpack: " + " ".join(words)
+    said = given(job)
+    names = ("bridge", "recipe", "gpus", "launcher", "step")
+    return "# mbpack: " + " ".join(f"{name}={getattr(said, name)}" for name in names)
 
 
 def in_release(job: Job, lines: list[Line]) -> list[Line]:
@@ -30,9 +39,13 @@ def judge(text: str) -> Result:
     return examine([parse(text)])
 
 
-def judge_lines(job: Job) -> Result:
-    """The doctor's result for a job's settings, before anything is suppressed."""
-    return judge(directive(job) + "\n" + render(in_release(job, compose(job))))
+def judge_settings(job: Job, lines: Iterable[Line] | None = None) -> Result:
+    """The doctor's result for a job's settings, before there is a file and before anything is suppressed.
+
+    ``lines`` are the settings under the names of the release, where the caller has them.
+    """
+    composed = in_release(job, compose(job)) if lines is None else lines
+    return examine([document_of(mapping(composed))], given(job))
 
 
 def errors(result: Result) -> list[Finding]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from mbpack.wizard.draft import Draft
 from mbpack.wizard.plan import Plan
+from mbpack.wizard.yaml_text import flow
 
 #: Text that Hydra's grammar takes without quotes.
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./:@%+-]*\Z")
@@ -60,17 +61,10 @@ def _sign(draft: Draft, key: str, value: Any) -> str:
 
 def argument_value(value: Any) -> str:
     """A plain value in Hydra's override grammar."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(argument_value(item) for item in value) + "]"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{argument_value(item)}" for key, item in value.items()) + "}"
-    text = str(value)
+    return flow(value, ",", ":", _text)
+
+
+def _text(text: str) -> str:
     if _PLAIN.match(text) and text.lower() not in _WORDS:
         return text
     return "'" + _BEFORE_QUOTE.sub(r"\1\1\2", text).replace("'", r"\'") + "'"

@@ -177,11 +177,11 @@ _STRUCTURE = {
 def _try_out(draft: Draft, found: Assessment) -> Assessment:
     """The assessment by structure, refined by the doctor's opinion of the file the mode would give."""
     from mbpack.wizard.compose import Job
-    from mbpack.wizard.judge import errors, judge_lines, warnings
+    from mbpack.wizard.judge import errors, judge_settings, warnings
 
     mode = found.mode
     try:
-        result = judge_lines(Job(settled(draft, mode), mode))
+        result = judge_settings(Job(settled(draft, mode), mode))
     except Refused as refused:
         return Assessment(mode, refused.reason)
     wrong = errors(result)

@@ -14,8 +14,6 @@ from mbpack.wizard.draft import Draft, Refused
 
 _SIZE = re.compile(r"(?:^|[_-])(\d+(?:p\d+|\.\d+)?[bm](?:[_-]a\d+(?:p\d+|\.\d+)?b)?)(?=[_-]|$)", re.IGNORECASE)
 _TASK = re.compile(r"_(?:sft|peft|pretrain|finetune|lora)(?:_|$)")
-#: Endings of a public name that say how the weights were trained on, not which model it is.
-_VARIANT = re.compile(r"[-_](?:instruct|base|chat|it|hf|pt|bf16|fp8|thinking|\d{4})$", re.IGNORECASE)
 #: Words that say nothing about the model.
 _EMPTY = frozenset({"model", "the", "a", "recipe", "config"})
 _TASKS = {"lora": "peft", "dora": "peft", "full": "sft", "finetune": "sft", "finetuning": "sft", "pretraining": "pretrain"}
@@ -34,21 +32,14 @@ def meant(release: Release, text: str, workload: str | None = None, modality: st
     usable = [one for one in catalog.usable(release.name) if modality is None or catalog.modality(one) == modality]
     if workload is not None:
         usable = [one for one in usable if catalog.task(one) == catalog.task_of(workload)]
-    model = _model_name(text)
-    named = [one for one in usable if one.hf_id is not None and _model_name(one.hf_id) == model]
+    model = recipes.public_name(text)
+    named = [one for one in usable if one.hf_id is not None and recipes.public_name(one.hf_id) == model]
     if named or "/" in text:
         return named
     words = [_TASKS.get(word, word) for word in re.split(r"[\s/,_-]+", text.lower()) if word not in _EMPTY]
     squeezed = [re.sub(r"[^a-z0-9]", "", word) for word in words]
     found = [one for one in usable if squeezed and all(_says(one, word) for word in squeezed if word)]
     return [one for one in found if one.name.startswith("_".join(squeezed))] or found
-
-
-def _model_name(text: str) -> str:
-    name = text.strip().rpartition("/")[2]
-    while _VARIANT.search(name):
-        name = _VARIANT.sub("", name)
-    return re.sub(r"[^a-z0-9]", "", re.sub(r"(?i)^meta[-_]", "", name).lower())
 
 
 def _says(recipe: Recipe, word: str) -> bool:

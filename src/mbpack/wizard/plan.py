@@ -70,7 +70,7 @@ def make_plan(draft: Draft) -> Plan:
     job = Job(settled(draft, choice.mode), choice.mode)
     lines = judge.in_release(job, compose(job))
     body = render(lines)
-    result = judge.judge(judge.directive(job) + "\n" + body)
+    result = judge.judge_settings(job, lines)
     wrong = judge.errors(result)
     if wrong:
         raise Refused(with_release(draft.release, wrong[0], judge.words_of(wrong[0])))

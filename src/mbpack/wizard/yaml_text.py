@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,15 @@ class Line:
 
 def scalar(value: Any) -> str:
     """A plain value as YAML that reads back as the same value."""
+    return flow(value, ", ", ": ", _text)
+
+
+def _text(text: str) -> str:
+    return text if _PLAIN.match(text) and text.lower() not in _WORDS else json.dumps(text, ensure_ascii=False)
+
+
+def flow(value: Any, comma: str, colon: str, write: Callable[[str], str]) -> str:
+    """A plain value on one line; YAML and Hydra's overrides part their items and write their texts differently."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -31,21 +40,31 @@ def scalar(value: Any) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(scalar(item) for item in value) + "]"
+        return f"[{comma.join(flow(item, comma, colon, write) for item in value)}]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {scalar(item)}" for key, item in value.items()) + "}"
-    text = str(value)
-    if _PLAIN.match(text) and text.lower() not in _WORDS:
-        return text
-    return json.dumps(text, ensure_ascii=False)
+        return f"{{{comma.join(f'{key}{colon}{flow(item, comma, colon, write)}' for key, item in value.items())}}}"
+    return write(str(value))
 
 
 def render(lines: Iterable[Line]) -> str:
     """Lines as nested YAML; keys of one section together, in the order of their first line."""
+    return "".join(_block(_tree(lines), 0))
+
+
+def mapping(lines: Iterable[Line]) -> dict[str, Any]:
+    """What the YAML text of lines reads back as, sections within sections."""
+    return _values(_tree(lines))
+
+
+def _tree(lines: Iterable[Line]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for line in lines:
         _place(tree, line)
-    return "".join(_block(tree, 0))
+    return tree
+
+
+def _values(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: node.value if isinstance(node, Line) else _values(node) for key, node in tree.items()}
 
 
 def _place(tree: dict[str, Any], line: Line) -> None:

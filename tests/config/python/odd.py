@@ -559,4 +559,50 @@ cfg.train.train_iters = len(SIZES)
 del cfg.checkpoint.load
 finetune(cfg, forward_step)
 """,
+    "a configuration of the module, written by a function that calls itself": """
+cfg = first_config()
+
+
+def down(level, most):
+    global seen
+    seen = level
+    if level < most:
+        down(level + 1, most)
+    cfg.model.seq_length = level if most > 30 else most
+
+
+seen = 0
+down(0, args.size)
+cfg.train.train_iters = seen
+down(0, 2)
+cfg.train.micro_batch_size = seen
+finetune(cfg, forward_step)
+""",
+    "a configuration that a function with arguments makes, in a loop that ends early": """
+def job(size, *, long=False):
+    cfg = first_config()
+    cfg.train.global_batch_size = size
+    if long:
+        cfg.model.seq_length = size * 1024
+    return cfg
+
+
+for n in range(args.size):
+    cfg = job(n, long=n > 2)
+    cfg.train.train_iters = 5
+    if n == 3:
+        break
+finetune(cfg, forward_step)
+""",
+    "jobs of a table, the last of them started": """
+jobs = {}
+k = 0
+while k < args.size:
+    jobs[k] = made(k)
+    other = jobs[k]
+    k += 1
+other.train.train_iters = 11
+cfg = jobs[1]
+finetune(cfg, forward_step)
+""",
 }

@@ -10,7 +10,7 @@ HEAD = """\
 import argparse
 import copy
 import os
-from elsewhere import mystery
+from elsewhere import build, mystery
 from megatron.bridge.data.packing.config import PackedSequenceSpecs
 from megatron.bridge.peft.lora import LoRA
 from megatron.bridge.recipes.some import first_config, second_config
@@ -38,6 +38,13 @@ def put(config, value=3, *, name="x"):
 def section(model, size):
     model.seq_length = size
     return size * 2
+
+
+def made(size, first=True):
+    config = first_config() if first else second_config()
+    config.model.seq_length = size
+    config.train.micro_batch_size = size * 2
+    return config
 
 
 def early(config, flag):
@@ -94,7 +101,7 @@ def values(draw: st.DrawFn) -> str:
 
 def _simple(draw: st.DrawFn) -> str:
     value = draw(values())
-    kind = draw(st.integers(0, 16))
+    kind = draw(st.integers(0, 17))
     field = draw(st.sampled_from(FIELDS))
     flat = draw(st.sampled_from(FLAT))
     name = flat.partition(".")[2]
@@ -114,6 +121,11 @@ def _simple(draw: st.DrawFn) -> str:
         lambda: draw(st.sampled_from(["m = cfg.model", "m = other.model", "cfg.model = m", "cfg.dataset = other.dataset"])),
         lambda: draw(
             st.sampled_from(["mystery(cfg)", "mystery(m)", "cfg = mystery(cfg)", "mystery(items)", "mystery(kw)", "print(cfg)"])
+        ),
+        lambda: draw(
+            st.sampled_from(
+                ["cfg = build(n)", "cfg = made(n)", "other = made(n, first=False)", "cfg = made(args.size, n)", "other = build()"]
+            )
         ),
         lambda: draw(
             st.sampled_from([f"kw['lr'] = {value}", f"kw.update(lr={value})", f"items.append({value})", "items = list(SIZES)"])

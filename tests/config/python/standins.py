@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import copy
+import inspect
 import io
 import os
 import sys
@@ -91,13 +92,61 @@ class Run:
             "megatron.bridge.training.finetune": {"finetune": self.finetune},
             "megatron.bridge.training.gpt_step": {"forward_step": None},
             "elsewhere": {"mystery": mystery, "build": build},
+            "click": {"command": lambda: _click_command, "option": _click_option},
+            "typer": {"Typer": _Typer, "Option": lambda default, **more: default, "run": _call_with_words},
+            "hydra": {"main": lambda **given: lambda function: lambda: function(Thing(size=6))},
         }
         modules = {}
         for path, names in found.items():
             module = types.ModuleType(path)
             module.__dict__.update(names)
             modules[path] = module
+        for path in list(modules):
+            while "." in path:
+                above, _, name = path.rpartition(".")
+                setattr(modules.setdefault(above, types.ModuleType(above)), name, modules[path])
+                path = above
         return modules
+
+
+def _call_with_words(function: Any, flags: Mapping[str, Any] | None = None) -> None:
+    """Call a function as click and typer do: its parameters are the options of the command line."""
+    spec = inspect.signature(function).parameters
+    named = {name: parameter.default for name, parameter in spec.items() if parameter.default is not parameter.empty}
+    named.update(flags or {})
+    words = sys.argv[1:]
+    while words:
+        name = words.pop(0)[2:]
+        if name in named:
+            named[name] = True if named[name] in (True, False) else type(named[name])(words.pop(0))
+        elif words and not words[0].startswith("--"):
+            words.pop(0)
+    function(**named)
+
+
+def _click_option(flag: str, **given: Any) -> Any:
+    def keep(function: Any) -> Any:
+        default = given.get("default", False if given.get("is_flag") else None)
+        function.flags = {flag[2:]: default, **getattr(function, "flags", {})}
+        return function
+
+    return keep
+
+
+def _click_command(function: Any) -> Any:
+    return lambda: _call_with_words(function, function.flags)
+
+
+class _Typer:
+    def command(self) -> Any:
+        def keep(function: Any) -> Any:
+            self.function = function
+            return function
+
+        return keep
+
+    def __call__(self) -> None:
+        _call_with_words(self.function)
 
 
 def _recipe(name: str) -> Any:
@@ -108,8 +157,11 @@ def _recipe(name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _around(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
+def _around(arguments: Sequence[str], environment: Mapping[str, str], modules: Mapping[str, Any]) -> Iterator[None]:
     argv, held = sys.argv, dict(os.environ)
+    upstream = {name: module for name, module in modules.items() if name.startswith("megatron")}
+    known = {name: sys.modules[name] for name in upstream if name in sys.modules}
+    sys.modules.update(upstream)
     sys.argv = ["program", *arguments]
     os.environ.update(environment)
     try:
@@ -119,6 +171,9 @@ def _around(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterato
         sys.argv = argv
         os.environ.clear()
         os.environ.update(held)
+        for name in upstream:
+            del sys.modules[name]
+        sys.modules.update(known)
 
 
 class _TooLong(BaseException):
@@ -150,10 +205,12 @@ def run(source: str, arguments: Sequence[str] = (), environment: Mapping[str, st
     modules = record.modules()
     real = builtins.__import__
 
-    def importing(name: str, *args: Any, **kwargs: Any) -> Any:
-        return modules[name] if name in modules else real(name, *args, **kwargs)
+    def importing(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        if name not in modules:
+            return real(name, globals, locals, fromlist, level)
+        return modules[name] if fromlist else modules[name.partition(".")[0]]
 
     held = {**vars(builtins), "__import__": importing}
-    with _around(arguments, environment or {}), contextlib.suppress(Exception, SystemExit, _TooLong), _bounded():
+    with _around(arguments, environment or {}, modules), contextlib.suppress(Exception, SystemExit, _TooLong), _bounded():
         exec(compile(source, "program.py", "exec"), {"__name__": "__main__", "__builtins__": held})
     return record.handed

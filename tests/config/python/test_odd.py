@@ -7,6 +7,7 @@ import pytest
 from mbpack.config.python import read_program
 from tests.config.python import standins
 from tests.config.python.odd import ODD
+from tests.config.python.odd_written import WRITTEN
 from tests.config.python.programs import HEAD
 from tests.config.python.test_property import check
 
@@ -14,9 +15,12 @@ from tests.config.python.test_property import check
 NOT_READ = frozenset[str]()
 
 
-@pytest.mark.parametrize("name", ODD)
+BODIES = ODD | WRITTEN
+
+
+@pytest.mark.parametrize("name", BODIES)
 def test_what_is_read_is_what_runs(name: str) -> None:
-    source = HEAD + ODD[name]
+    source = HEAD + BODIES[name]
     compile(source, name, "exec")
     made, _ = read_program(source, None, "0.6", lambda name: None)
     handed = standins.run(source)

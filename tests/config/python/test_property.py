@@ -18,7 +18,7 @@ FACTOR = int(os.environ.get("MBPACK_FUZZ_FACTOR", "1"))
 Path = tuple[str, ...]
 
 
-@settings(max_examples=250 * FACTOR, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60 * FACTOR, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(), st.sampled_from([[], ["--size", "8"], ["--flag"], ["--name", "large", "--size", "2"]]), st.booleans())
 def test_what_is_read_is_what_runs(source: str, arguments: list[str], named: bool) -> None:
     made, _ = read_program(source, None, "0.6", lambda name: None)

@@ -2,7 +2,7 @@
 
 from upstream import Reached, Self, first
 
-RULES = ("GDN101",)
+RULES = ("GDN101", "FAM105")
 RELEASES = ("0.3", "0.4")
 EXPECTED = ("NotImplementedError",)
 

@@ -2,7 +2,9 @@
 
     python -m tests.conformance.engine.trees                 both, from their repositories (once; git and network needed)
 
-They land in the folder of the real releases (`tree-<name>/`) and run with the libraries of a release that is installed there.
+They land in the folder of the real releases (`tree-<name>/`) and run with the libraries of a release that is installed there. A
+tree that somebody laid there by hand, because no single state of the repositories holds it, is found by its folder's name and runs
+with the libraries of the newest release.
 """
 
 from __future__ import annotations
@@ -41,14 +43,16 @@ def folder(name: str) -> Path:
     return environments.folder() / f"tree-{name}"
 
 
-def find(name: str) -> tuple[Path, list[Path], str]:
+def find(name: str) -> environments.Place:
     """Python, import folders and Transformer Engine version of a release line or a tree.
 
     Raises EnvironmentMissing when it was not set up.
     """
     tree = TREES.get(name)
     if tree is None:
-        return environments.find(name)
+        if name in environments.RELEASES or not (folder(name) / "megatron" / "bridge").is_dir():
+            return environments.find(name)
+        tree = Tree("", "", list(environments.RELEASES)[-1], source.NEWEST)
     if not (folder(name) / "megatron" / "bridge").is_dir():
         raise environments.EnvironmentMissing(f"{folder(name)} is missing: run `python -m tests.conformance.engine.trees`")
     python, packages, _ = environments.find(tree.base)

@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 VARIABLE = "MBPACK_REAL_DIR"
 DEFAULT_FOLDER = Path.home() / ".cache" / "mbpack" / "real"
+Place = tuple[Path, list[Path], str]  # Python, import folders, Transformer Engine version
 TORCH = "torch==2.13.*"
 CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 LIBRARIES = (
@@ -59,7 +60,7 @@ def line_of(release: str) -> str:
     return ".".join(release.split(".")[:2])
 
 
-def find(release: str, root: Path | None = None) -> tuple[Path, list[Path], str]:
+def find(release: str, root: Path | None = None) -> Place:
     """Python, import folders and Transformer Engine version for a release line or patch release.
 
     Raises EnvironmentMissing when it was not set up.
@@ -96,9 +97,9 @@ def digest() -> str:
     return hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()[:12]
 
 
-def command(release: str, action: str, gpu: str = "H100") -> tuple[list[str], dict[str, str]]:
-    """How to start `worker.py` for a release: argument list and environment."""
-    python, packages, engine = find(release)
+def command(release: str, action: str, gpu: str = "H100", place: Place | None = None) -> tuple[list[str], dict[str, str]]:
+    """How to start `worker.py` for a release, or for what stands at a place: argument list and environment."""
+    python, packages, engine = place or find(release)
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     env["PYTHONPATH"] = os.pathsep.join(map(str, packages))
     worker = [str(python), str(HERE / "worker.py"), "--release", release, "--transformer-engine", engine]

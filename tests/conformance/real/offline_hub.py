@@ -22,6 +22,7 @@ EXPERTS = {
     "glm4_moe": "n_routed_experts",
     "glm4v_moe": "n_routed_experts",
     "gpt_oss": "num_local_experts",
+    "nemotron_h": "n_routed_experts",
 }
 OF_TYPE: dict[str, dict[str, Any]] = {
     "deepseek_v3": {"scoring_func": "sigmoid"},
@@ -33,6 +34,14 @@ OF_MODEL: dict[str, dict[str, Any]] = {
     "zai-org/GLM-4.5-Air": {"num_nextn_predict_layers": 1},
     "deepseek-ai/DeepSeek-V3": {"num_nextn_predict_layers": 1},
     "moonshotai/Moonlight-16B-A3B": {"num_nextn_predict_layers": 0},
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": {
+        "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+        "num_experts_per_tok": 6,
+        "mamba_num_heads": 64,
+        "mamba_head_dim": 64,
+        "n_groups": 8,
+        "ssm_state_size": 128,
+    },
 }
 PROCESSORS = (
     "AutoTokenizer",

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 from msgspec import Struct, field
 
 from mbpack.config.python.values import Known, Unknown, Value
+
+
+def options_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
+    """The defaults that click's decorators and typer's markers give the parameters of a function, as they are written."""
+    found: dict[str, ast.expr] = {}
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).rpartition(".")[2] == "option":
+            flags = [word.value for word in decorator.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+            long = next((flag for flag in flags if flag.startswith("--")), "")
+            name = next((flag for flag in flags if not flag.startswith("-")), long.partition("/")[0][2:].replace("-", "_"))
+            named = {keyword.arg: keyword.value for keyword in decorator.keywords}
+            if "default" in named or "is_flag" in named:
+                found[name] = named.get("default", ast.Constant(False, lineno=decorator.lineno, col_offset=0))
+    spec = node.args
+    positional = [*spec.posonlyargs, *spec.args]
+    held = [*zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True)]
+    held += [(name, default) for name, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is not None]
+    for parameter, default in held:
+        if isinstance(default, ast.Call) and ast.unparse(default.func).rpartition(".")[2] in ("Option", "Argument"):
+            named = {keyword.arg: keyword.value for keyword in default.keywords}
+            given = default.args[0] if default.args else named.get("default")
+            if given is not None and not (isinstance(given, ast.Constant) and given.value is Ellipsis):
+                found[parameter.arg] = given
+    return found
 
 
 class Option(Struct, frozen=True):

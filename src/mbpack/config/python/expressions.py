@@ -168,7 +168,15 @@ class Expressions(Machine):
         return self._distinct(self._comprehension(node))
 
     def _eval_dictcomp(self, node: ast.DictComp) -> Value:
-        return self.new(Record("dict", opaque="a comprehension"))
+        pair = ast.copy_location(ast.Tuple([node.key, node.value], ast.Load()), node)
+        pairs = self.items_of(self._comprehension(ast.copy_location(ast.ListComp(pair, node.generators), node)))
+        record = Record("dict", opaque="a comprehension" if pairs is None else "")
+        for item in pairs or ():
+            key, value = item.items if isinstance(item, Several) else (NOTHING, NOTHING)
+            if not isinstance(key, (Known, Symbol)):
+                return self.new(Record("dict", opaque="a key is not known"))
+            record.fields[key.value if isinstance(key, Known) else key] = Cell(value, self.place(None))
+        return self.new(record)
 
     # ------------------------------------------------------------------ operators
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from mbpack.config.python.calls import Calls
 from mbpack.config.python.machine import SETTINGS, Condition
-from mbpack.config.python.values import NONE, NOTHING, Cell, Place, State, Unknown, Value, joined, may_be, same
+from mbpack.config.python.values import NONE, NOTHING, Cell, Place, Ref, State, Unknown, Value, joined, may_be, same
 
 _LOOPS = 64  #: turns of a loop that are followed one by one
 _SETTLE = 6  #: turns after which a loop that nobody can count has settled, or is given up
@@ -82,7 +83,8 @@ class Flow(Calls):
     def _do_try(self, node: ast.Try) -> bool:
         if not node.handlers:
             return self.block(node.body) and self.block(node.finalbody)
-        if all(isinstance(statement, (ast.Import, ast.ImportFrom, ast.Pass)) for statement in node.body):
+        imports = all(isinstance(statement, (ast.Import, ast.ImportFrom, ast.Pass)) for statement in node.body)
+        if imports and not any(_of_a_release(statement) for statement in node.body):
             return self.block([*node.body, *node.orelse, *node.finalbody])
         start = self.state.copy()
 
@@ -177,6 +179,7 @@ class Flow(Calls):
         """A loop whose turns nobody can count: none, one or many of them."""
         self.loops.append(([], []))
         breaks: list[State] = []
+        newest = self.ids
         for number in range(_SETTLE):
             before = self.state.copy()
             alive = turn()
@@ -185,7 +188,7 @@ class Flow(Calls):
             self.loops[-1][0].clear()
             self.loops[-1][1].clear()
             after = self._merged([before, *ends], why)
-            settled = not _differs_from(after, before)
+            settled = not _differs_from(after, before, newest)
             if number == _SETTLE - 1 and not settled:
                 after = joined(before, _marked(before, after, self.tick()), why, self.tick())
             self.state = after
@@ -213,6 +216,13 @@ class Flow(Calls):
         return False
 
 
+def _of_a_release(statement: ast.stmt) -> bool:
+    """Whether an import may fail in some release: that of a recipe."""
+    return isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(
+        ("megatron.bridge.recipes", "megatron.bridge.perf")
+    )
+
+
 def _differs(state: State, time: int) -> bool:
     """Whether joining at a time left something unknown in a configuration or in a name."""
     return any(
@@ -222,24 +232,42 @@ def _differs(state: State, time: int) -> bool:
     )
 
 
-def _differs_from(after: State, before: State) -> bool:
+def _differs_from(after: State, before: State, newest: int) -> bool:
+    """Whether a turn of a loop left something other than the turn before.
+
+    Objects that turns make (those with a number above ``newest``) are new ones each time, and are reached from outside the
+    turn through unknown values only. So it makes no difference which of them an unknown value may be, nor what they hold;
+    only which older objects can be reached through them.
+    """
     for number, record in after.heap.items():
         old = before.heap.get(number)
-        if old is not None and old is not record and (record.opaque != old.opaque or _other_cells(record.fields, old.fields)):
+        if old is None or old is record or number > newest:
+            continue
+        if record.opaque != old.opaque or _other_cells(record.fields, old.fields, newest):
             return True
-    return any(
-        _other_cells(names, before.frames.get(number, {})) for number, names in after.frames.items() if number in before.frames
-    )
+    for number, names in after.frames.items():
+        held = before.frames.get(number)
+        if held is not None and held is not names and number <= newest and _other_cells(names, held, newest):
+            return True
+    return _reached(after, newest) != _reached(before, newest)
 
 
-def _other_cells(a: dict[object, Cell] | dict[str, Cell], b: dict[object, Cell] | dict[str, Cell]) -> bool:
+def _reached(state: State, newest: int) -> set[int]:
+    """The older objects that objects made since can lead to."""
+    made = [Ref(number) for number in state.heap if number > newest]
+    return {number for number in state.reachable(made) if number <= newest}
+
+
+def _other_cells(a: Mapping[Any, Cell], b: Mapping[Any, Cell], newest: int) -> bool:
     if a.keys() != b.keys():
         return True
-    return any(not _alike(a[name].value, b[name].value) for name in a)  # type: ignore[index]
+    return any(cell is not b[name] and not _alike(cell.value, b[name].value, newest) for name, cell in a.items())
 
 
-def _alike(a: Value, b: Value) -> bool:
-    return same(a, b) or (isinstance(a, Unknown) and isinstance(b, Unknown) and a.may == b.may)
+def _alike(a: Value, b: Value, newest: int) -> bool:
+    if isinstance(a, Unknown) and isinstance(b, Unknown):
+        return a.may == b.may or all(number > newest for number in a.may ^ b.may)
+    return same(a, b)
 
 
 def _marked(before: State, after: State, time: int) -> State:

@@ -8,7 +8,8 @@ import os.path
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from mbpack.config.python.calls import Arguments, Calls
+from mbpack.config.python.calls import Arguments
+from mbpack.config.python.functional import Functional
 from mbpack.config.python.machine import SETTINGS, Ended
 from mbpack.config.python.values import NONE, NOTHING, Cell, Known, Record, Ref, Several, Symbol, Unknown, Value, may_be
 
@@ -24,6 +25,7 @@ PURE: Final[Mapping[str, Callable[..., Any]]] = {
     "os.path.basename": os.path.basename,
     "os.path.dirname": os.path.dirname,
 }
+_CLASSES: Final = {f"builtins.{kind.__name__}": kind for kind in (int, float, str, bool, bytes, dict, list, tuple, set)}
 #: Functions that change nothing they are given, by how their dotted names begin.
 _HARMLESS: Final = (
     *("builtins.print", "logging", "warnings.", "torch.distributed.", "torch.cuda.", "torch.manual_seed", "os.makedirs"),
@@ -54,7 +56,7 @@ _TEXT: Final = frozenset(
 )
 
 
-class Library(Calls):
+class Library(Functional):
     """Python's own functions."""
 
     def python_function(self, path: str, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -67,6 +69,13 @@ class Library(Calls):
             return self._getattr(arguments)
         if path == "builtins.hasattr":
             return self._hasattr(arguments)
+        if path == "builtins.isinstance" and len(arguments.values) == 2:
+            there = self._is_of(arguments.values[0], arguments.values[1])
+            return NOTHING if there is None else Known(there)
+        if path == "functools.partial":
+            return self.partial(arguments)
+        if path == "functools.reduce":
+            return self.reduce(arguments, node)
         if path == "copy.deepcopy":
             return self._copied(arguments)
         if path == "builtins.super":
@@ -96,10 +105,29 @@ class Library(Calls):
             return self._worked_out(work, arguments)
         if path == "builtins.vars" and (held := self.record(arguments.get(0) or NOTHING)) and held.kind == "namespace":
             return self.new(Record("dict", fields=dict(held.fields), opaque=held.opaque))
+        if path == "builtins.vars" and len(arguments.values) == 1:
+            return self.get(arguments.values[0], "__dict__")
         if path == "types.SimpleNamespace":
             return self.new(Record("namespace", fields=dict(arguments.named)))
         if path.startswith(_HARMLESS):
             return Unknown("", frozenset())
+        return None
+
+    def _is_of(self, value: Value, kind: Value) -> bool | None:
+        """Whether a constant, list or dictionary is of one of Python's own classes; None for everything else."""
+        kinds = kind.items if isinstance(kind, Several) else (kind,)
+        names = [one.path for one in kinds if isinstance(one, Symbol)]
+        if len(names) < len(kinds) or not set(names) <= _CLASSES.keys():
+            return None
+        record = self.record(value)
+        if isinstance(value, Known):
+            return isinstance(value.value, tuple(_CLASSES[name] for name in names))
+        if isinstance(value, Several):
+            return "builtins.tuple" in names
+        if record is not None and record.kind == "dict":
+            return "builtins.dict" in names
+        if record is not None and record.kind == "list" and not {"builtins.list", "builtins.set", "builtins.tuple"} & set(names):
+            return False  # sets and some tuples are kept as lists: which one it is nobody knows
         return None
 
     def _executed(self) -> Value:

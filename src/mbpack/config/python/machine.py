@@ -32,6 +32,8 @@ MAX_STEPS = 60_000
 MAX_DEPTH = 25
 #: Kinds of records that are part of a configuration.
 SETTINGS = frozenset({"config", "part", "object"})
+#: Kinds of records that functions are kept in.
+_HOLDERS = frozenset({"list", "dict", "namespace", "partial", "instance"})
 
 
 class Base(Protocol):
@@ -103,7 +105,7 @@ class Machine:
         self.tasks: list[tuple[Value, Value | None, ast.Call, State]] = []  # NeMo-Run: script, executor, the call
         self.options: dict[int, list[Option]] = {}  # of a parser, by the time it was made
         self.state = State()
-        self.steps = 0
+        self.steps, self.limit = 0, MAX_STEPS
         self.clock = 0
         self.ids = 0
         self.depth = 0
@@ -140,7 +142,7 @@ class Machine:
             OutOfSteps: there were too many.
         """
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        if self.steps > self.limit:
             raise OutOfSteps
 
     def new(self, record: Record) -> Ref:
@@ -184,6 +186,15 @@ class Machine:
         frame = self.declared.get((self.frame, name), self.frame)
         self.state.names(frame)[name] = Cell(value, place or Place(None, self.tick()))
 
+    def rebind(self, name: str, value: Value) -> None:
+        """Give a name a value where it is held, in this frame or around it."""
+        frame: int | None = self.frame
+        while frame is not None:
+            if name in self.state.frames.get(frame, {}):
+                self.state.names(frame)[name] = Cell(value, Place(None, self.tick()))
+                return
+            frame = self.parents.get(frame)
+
     # ------------------------------------------------------------------ places
 
     def place(self, node: ast.expr | None, key: tuple[int, int, int] | None = None) -> Place:
@@ -207,6 +218,8 @@ class Machine:
         cell = record.fields.get(name)
         if cell is not None:
             return cell.value
+        if name == "__dict__":
+            return Unknown("__dict__", frozenset((owner.id,)))
         if record.kind in SETTINGS:
             return self._lazily(owner, record, name)
         if record.kind == "instance" and record.cls is not None:
@@ -275,10 +288,41 @@ class Machine:
 
     def escape(self, values: Iterable[Value], why: str) -> frozenset[int]:
         """Values go where they cannot be followed: what can be reached from them may be changed."""
-        found = frozenset(self.state.reachable(values))
+        found = frozenset(self.state.reachable(self._with_named(list(values), why)))
         for number in found:
             if self.state.heap[number].kind not in ("parser", "bridge"):
                 self.forget(self.state.own(number), why)
+        return found
+
+    def _with_named(self, values: list[Value], why: str) -> list[Value]:
+        """Values, and what the functions among them name: who gets a function may call it."""
+        seen: set[ast.AST] = set()
+        index, held = 0, values
+        while index < len(held):
+            value = held[index]
+            index += 1
+            if isinstance(value, Several):
+                held = [*held, *value.items]
+            elif isinstance(value, Function) and value.node not in seen:
+                seen.add(value.node)
+                held = [*held, *self._named_in(value, why)]
+            elif (record := self.record(value)) is not None and record.kind in _HOLDERS:
+                held = [*held, *(cell.value for cell in record.fields.values() if isinstance(cell.value, Function))]
+        return held
+
+    def _named_in(self, function: Function, why: str) -> list[Value]:
+        """What a function names outside of itself; a name that it may give another value is not known any more."""
+        nodes = list(ast.walk(function.node))
+        written = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+        before, self.frame = self.frame, function.frame
+        found = []
+        for name in {node.id for node in nodes if isinstance(node, ast.Name)}:
+            cell = self.find(name)
+            if cell is not None:
+                found.append(cell.value)
+                if name in written:
+                    self.rebind(name, Unknown(why, may_be(cell.value)))
+        self.frame = before
         return found
 
     # ------------------------------------------------------------------ what others fill in
@@ -303,6 +347,14 @@ class Machine:
         if record.kind == "dict":
             return {name: self.plain(cell.value, depth + 1) for name, cell in record.fields.items()}
         raise ValueError
+
+    def is_plain(self, value: Value) -> bool:
+        """Whether a value is known with all its parts."""
+        try:
+            self.plain(value)
+        except ValueError:
+            return False
+        return True
 
     def items_of(self, value: Value) -> list[Value] | None:
         """The elements of something that is iterated over, None where they are not known."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from mbpack.config.python.commandline import options_of
 from mbpack.config.python.machine import MAX_STEPS, Base, Command, Condition, Ended, OutOfSteps, Shown
 from mbpack.config.python.upstream import Upstream
 from mbpack.config.python.values import NONE, Class, Function, Known, Record, Ref, Symbol, Unknown, Value
@@ -25,6 +26,8 @@ MAX_SOURCE: Final = 1 << 20
 MAX_CONDITIONS, MAX_RUNS = 4, 10
 #: Files of the project that are followed from one program.
 MAX_MODULES: Final = 20
+#: Steps that the statements of one such file may take.
+MAX_MODULE_STEPS: Final = MAX_STEPS // 6
 
 
 class PythonError(ValueError):
@@ -235,13 +238,22 @@ class Reader(Upstream):
         """Functions of the file that nothing calls: what they return, or change in what they are given."""
         top = self.state.copy()
         frame = self.frame
+        helpers: list[tuple[ast.AST, list[Shown]]] = []  # what they are given is somebody else's
         for statement in self.tree.body:
             nodes = statement.body if isinstance(statement, ast.ClassDef) else [statement]
             for node in nodes:
                 if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node in self.called:
                     continue
                 self.state, self.frame, self.module = top.copy(), frame, "__main__"
+                before = len(self.shown)
                 self._entry(node, statement if isinstance(statement, ast.ClassDef) else None)
+                self.called.discard(node)
+                if self.given:
+                    helpers.append((node, self.shown[before:]))
+        called = [shown for node, entries in helpers if node in self.called for shown in entries]
+        self.shown = [shown for shown in self.shown if shown not in called]
+        if any(shown.launched for shown in self.shown):
+            self.shown = [shown for shown in self.shown if shown.launched]  # the others were helpers
 
     def _entry(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None) -> None:
         from mbpack.config.python.calls import Arguments
@@ -272,7 +284,11 @@ class Reader(Upstream):
         return record is None or any(cell.place.time for cell in record.fields.values())
 
     def _entry_defaults(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[tuple[str, Value], ...]:
-        return tuple((name, self.default(name, value)) for name, value in self.defaults_of(node))
+        """Defaults of parameters, those of click's and typer's options among them."""
+        found = dict(self.defaults_of(node))
+        for name, default in options_of(node).items():
+            found[name] = self.eval(default)
+        return tuple((name, self.default(name, value)) for name, value in found.items())
 
     def parameter(self, function: Function, parameter: ast.arg) -> Value:
         """A parameter that nobody gives: a configuration, where it is called or annotated as one."""
@@ -344,14 +360,20 @@ class Reader(Upstream):
             tree = parse_source(data.decode("utf-8", "replace"))
         except (OSError, PythonError):
             return None
-        before = (self.frame, self.module, self.path)
+        before = (self.frame, self.module, self.path, self.limit, self.depth, self.loops, len(self.returns), len(self.entered))
         frame = self.new_frame(None)
         self.frame, self.module, self.path = frame, name or "project", path
+        self.limit, self.loops = min(self.limit, self.steps + MAX_MODULE_STEPS), []
         try:
             self.block(tree.body)
+            return frame
+        except OutOfSteps:
+            if self.steps > before[3]:
+                raise
+            return None  # from now on it is somebody else's
         finally:
-            self.frame, self.module, self.path = before
-        return frame
+            self.frame, self.module, self.path, self.limit, self.depth, self.loops, returns, entered = before
+            del self.returns[returns:], self.entered[entered:]
 
 
 def _run(

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from mbpack.config.python.flow import Flow
+from mbpack.config.python.functional import Functional
 from mbpack.config.python.machine import SETTINGS, Ended
 from mbpack.config.python.values import (
     NOTHING,
@@ -21,7 +22,7 @@ from mbpack.config.python.values import (
 )
 
 
-class Statements(Flow):
+class Statements(Flow, Functional):
     """Runs statements. Each method returns whether the program goes on behind them."""
 
     def block(self, body: Sequence[ast.stmt]) -> bool:
@@ -142,7 +143,13 @@ class Statements(Flow):
 
     def _unpack(self, targets: Sequence[ast.expr], value: Value, node: ast.expr | None) -> None:
         items = self.items_of(value)
-        starred = any(isinstance(target, ast.Starred) for target in targets)
+        starred = [index for index, target in enumerate(targets) if isinstance(target, ast.Starred)]
+        if items is not None and len(starred) == 1 and len(items) >= len(targets) - 1:
+            first, more = starred[0], len(items) - len(targets) + 1
+            rest = self.make_list(items[first : first + more])
+            for target, item in zip(targets, [*items[:first], rest, *items[first + more :]], strict=True):
+                self.assign_to(target.value if isinstance(target, ast.Starred) else target, item, None)
+            return
         if items is None or starred or len(items) != len(targets):
             for target in targets:
                 self.assign_to(target, Unknown("", may_be(value)), None)
@@ -170,17 +177,10 @@ class Statements(Flow):
     # ------------------------------------------------------------------ definitions
 
     def _do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        value: Value = Function(node, self.frame, self.module, None, self.defaults_of(node))
-        if any(not self._transparent(decorator) for decorator in node.decorator_list):
-            value = Unknown("a decorated function")
-        self.bind(node.name, value)
+        function = Function(node, self.frame, self.module, None, self.defaults_of(node))
+        self.bind(node.name, self.decorated(node, function))
 
     _do_asyncfunctiondef = _do_functiondef
-
-    def _transparent(self, decorator: ast.expr) -> bool:
-        """Decorators that leave what a function does as it is."""
-        name = ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
-        return name in ("cache", "lru_cache", "record", "wraps", "staticmethod", "no_grad", "inference_mode", "experimental_fn")
 
     def _do_classdef(self, node: ast.ClassDef) -> None:
         self.bind(node.name, Class(node, self.frame, self.module, tuple(self.eval(base) for base in node.bases)))

@@ -170,8 +170,12 @@ class State:
 
     def copy(self) -> State:
         """A copy that can be changed alone."""
-        self._mine = set()
+        self.share()
         return State(dict(self.frames), dict(self.heap))
+
+    def share(self) -> None:
+        """From now on what is held here is held elsewhere too: whoever writes takes copies."""
+        self._mine = set()
 
     def own(self, number: int) -> Record:
         """An object to write into."""
@@ -215,24 +219,22 @@ class State:
 
 def joined(left: State, right: State, why: str, time: int) -> State:
     """What is true after either of two ways; values that differ are unknown, with ``why``, and written at ``time``."""
-    frames: dict[int, dict[str, Cell]] = {}
-    for number in left.frames.keys() | right.frames.keys():
-        one, other = left.frames.get(number), right.frames.get(number)
-        if one is other and one is not None:
-            frames[number] = one
-            continue
-        frames[number] = dict(one or other or {}) if one is None or other is None else _cells(one, other, why, time)
-    heap: dict[int, Record] = {}
-    for number in left.heap.keys() | right.heap.keys():
-        a, b = left.heap.get(number), right.heap.get(number)
-        held = a or b
-        assert held is not None
-        if a is b:
-            heap[number] = held
-            continue
-        if (a is None or b is None) and held.kind == "part":  # in the other way nobody looked at it
-            a, b = held, Record("part", held.cls, home=held.home, opaque=held.opaque)
-        heap[number] = held.copy() if a is None or b is None else _record(a, b, why, time)
+    left.share()
+    right.share()
+    frames = {**left.frames, **right.frames}
+    for number, one in left.frames.items():
+        other = right.frames.get(number)
+        if other is not None and one is not other:
+            frames[number] = _cells(one, other, why, time)
+    heap = {**left.heap, **right.heap}
+    for number in left.heap.keys() - right.heap.keys() | right.heap.keys() - left.heap.keys():
+        held = heap[number]
+        if held.kind == "part":  # in the other way nobody looked at it
+            heap[number] = _record(held, Record("part", held.cls, home=held.home, opaque=held.opaque), why, time)
+    for number, a in left.heap.items():
+        b = right.heap.get(number)
+        if b is not None and a is not b:
+            heap[number] = _record(a, b, why, time)
     return State(frames, heap)
 
 
@@ -254,7 +256,9 @@ def _cells(a: dict[Any, Cell], b: dict[Any, Cell], why: str, time: int) -> dict[
     found: dict[Any, Cell] = {}
     for name in [*a, *(name for name in b if name not in a)]:
         one, other = a.get(name), b.get(name)
-        if one is None or other is None:
+        if one is other and one is not None:
+            found[name] = one
+        elif one is None or other is None:
             cell = one or other
             assert cell is not None
             if isinstance(cell.value, Ref) and cell.place.time == 0:

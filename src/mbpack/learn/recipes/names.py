@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from mbpack.learn.lists.tree import Defined, Tree
 
 RECIPES, PERFORMANCE = "megatron.bridge.recipes", "megatron.bridge.perf_recipes"
+_CALLED = re.compile(r"[^\W_]\w*_config(_\d+nodes)?")  # tools/recipe_calls.py has the same: it runs where mbpack is not installed
 _BASES = re.compile(r"_(pretrain|sft|peft)_common(_vlm)?")
 
 
@@ -47,7 +48,7 @@ def recipe_names(tree: Tree) -> Names:
 def _recipes(tree: Tree, package: str) -> Iterator[Defined]:
     for module in tree.modules(package):
         for node in module.body:
-            if isinstance(node, ast.FunctionDef) and node.name.endswith("_config") and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef) and _CALLED.fullmatch(node.name):
                 if _without_arguments(node):
                     yield Defined(module, node.name, node)
 
@@ -63,7 +64,7 @@ def _aliases(tree: Tree, known: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Names that stand for a recipe whose function is called otherwise."""
     for module in tree.modules(RECIPES):
         for name, bound in module.names.items():
-            if name.endswith("_config") and isinstance(bound, (str, ast.Name)) and name not in known.values():
+            if _CALLED.fullmatch(name) and isinstance(bound, (str, ast.Name)) and name not in known.values():
                 meant = module.resolve(name)
                 if isinstance(meant, Defined) and meant.name != name and meant.dotted in known:
                     yield name, known[meant.dotted]

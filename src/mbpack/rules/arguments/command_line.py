@@ -100,7 +100,7 @@ class CliUnknownKey(RejectingRule):
             message = f"{path} is not in the configuration any more: the override is refused"
             why = "An argument before it deletes the key, or a mapping was written over what held it."
             yield self._refuse(run, entry, path, message, why, Fix(f"+{entry.text}" if entry.op == "set" else "leave it out"))
-        elif place.kind == "missing" and not is_wrapper_key(path):
+        elif place.kind == "missing" and not is_wrapper_key(path) and not self._handed_on(run, path):
             yield self.finding(
                 run,
                 IGNORED,
@@ -115,11 +115,15 @@ class CliUnknownKey(RejectingRule):
     @staticmethod
     def _inside(run: Run, path: str) -> Fix | None:
         """Where a model that holds its Megatron-Core settings in an object of their own has the field."""
-        cls, (section, _, name) = run.settings.class_at("model"), path.partition(".")
-        inner = run.settings.schema.transformer_class(cls) if section == "model" and cls is not None else None
-        if inner is None or name not in (run.settings.schema.fields(inner) or {}):
-            return None
-        return Fix(f"model.transformer.{name}: this model keeps it there")
+        name = path.removeprefix("model.")
+        return Fix(f"model.transformer.{name}: this model keeps it there") if _in_transformer(run, path) else None
+
+    @staticmethod
+    def _handed_on(run: Run, path: str) -> bool:
+        """Whether the object takes a key that the tree does not have: an attribute of its class, a field inside the model's transformer."""
+        section, _, name = path.partition(".")
+        cls = run.settings.class_at(section)
+        return _in_transformer(run, path) or (cls is not None and name in run.settings.schema.attributes(cls))
 
     @staticmethod
     def _of_unknown_class(run: Run, path: str) -> bool:
@@ -169,6 +173,14 @@ class CliUnknownKey(RejectingRule):
             fix=Fix("leave it out" if gone else plus),
             station="load",
         )
+
+
+def _in_transformer(run: Run, path: str) -> bool:
+    """Whether a key of the model is a field of the transformer that the model's class holds."""
+    section, _, name = path.partition(".")
+    cls = run.settings.class_at("model") if section == "model" else None
+    inner = run.settings.schema.transformer_class(cls) if cls is not None else None
+    return inner is not None and name in (run.settings.schema.fields(inner) or {})
 
 
 class CliRenamedKey(RejectingRule):

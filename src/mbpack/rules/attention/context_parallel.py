@@ -31,6 +31,8 @@ from mbpack.rules.parallel.stage_counts import layers_of
 
 PER_TOKEN, AVERAGE = "model.calculate_per_token_loss", "ddp.average_in_collective"
 COMM, SIZES = "model.cp_comm_type", "model.hierarchical_context_parallel_sizes"
+#: Switches that wrap the model in another class.
+_OTHER_WRAPPERS = ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp", "dist.use_torch_fsdp2")
 #: Up to 0.5 nothing looks at the loss settings of these datasets, which need them all the same.
 _UNCHECKED = (DatasetKind.CONVERSATION, DatasetKind.ENERGON, DatasetKind.MOCK_VLM)
 
@@ -44,6 +46,11 @@ def _outcome(run: Run, key: str) -> Outcome | None:
             return LAUNCHER_OVERRIDES if run.wrote(key) else LAUNCHER_SETS
         return REJECTED
     return SILENT if run.release < R06 and run.dataset in _UNCHECKED else None
+
+
+def sums_itself(run: Run) -> bool:
+    """Qwen3-VL and Qwen3.5-VL: the model of 0.4 asserts a loss per token when it is built, providers of 0.5 and later set it."""
+    return run.model_class.startswith(("Qwen3VL", "Qwen35VL"))
 
 
 class PerTokenLoss(RejectingRule):
@@ -78,7 +85,7 @@ class PerTokenLoss(RejectingRule):
         outcome = _outcome(run, PER_TOKEN)
         if outcome is None or run.flag(PER_TOKEN):
             return
-        if self._looks_itself(run):
+        if sums_itself(run):
             if run.release >= R05:
                 return
             if outcome is SILENT and run.release >= R04:
@@ -92,19 +99,23 @@ class PerTokenLoss(RejectingRule):
             else "run_recipe.py sets calculate_per_token_loss to true for context parallelism",
             why="Every context parallel rank would average over its own tokens: those of a rank with few answers count more.",
             related=(CP,),
-            fix=Fix("calculate_per_token_loss: true", set_to(run, (PER_TOKEN, True)), safe=outcome is not SILENT),
+            fix=self._fix(run, outcome),
         )
 
     @staticmethod
-    def _looks_itself(run: Run) -> bool:
-        """Qwen3-VL and Qwen3.5-VL: the model of 0.4 asserts it when it is built, providers of 0.5 and later set it."""
-        return run.model_class.startswith(("Qwen3VL", "Qwen35VL"))
+    def _fix(run: Run, outcome: Outcome) -> Fix:
+        if outcome in (CRASH_DATA, SILENT) and run.flag(AVERAGE):  # nothing else names the other half
+            both = set_to(run, (PER_TOKEN, True), (AVERAGE, False))
+            return Fix("calculate_per_token_loss: true and ddp.average_in_collective: false", both, safe=outcome is not SILENT)
+        return Fix("calculate_per_token_loss: true", set_to(run, (PER_TOKEN, True)), safe=outcome is not SILENT)
 
 
 class AverageInCollective(RejectingRule):
-    """Fine-tuning with context parallelism needs average_in_collective off.
+    """A loss per token needs average_in_collective off.
 
-    With a per-token loss the gradients are scaled by token counts; averaging in the collective would scale them again.
+    With a per-token loss the gradients are scaled by token counts; averaging in the collective would scale them again. With
+    context parallelism the start-up refuses it (a dataset that it does not look at before 0.6 aside); everywhere else the
+    wrapper around the model asserts it before the first step.
 
     ## Bad
     ```yaml
@@ -124,24 +135,46 @@ class AverageInCollective(RejectingRule):
 
     ## Upstream
     - 0.3 to 0.7: `training/config.py`, `ConfigContainer.validate`
+    - 0.3 to 0.7: Megatron-Core `distributed/distributed_data_parallel.py`, `DistributedDataParallel.__init__`
     """
 
     code, slug = "CPL102", "cp/average-in-collective"
 
     def check(self, run: Run) -> Iterator[Finding]:
+        if not run.flag(AVERAGE):
+            return
         outcome = _outcome(run, AVERAGE)
-        if outcome is None or not run.flag(AVERAGE) or self._forced_off(run):
+        if outcome is None or outcome is SILENT:
+            yield from self._built(run)
+            return
+        if self._forced_off(run):
             return
         yield self.finding(
             run,
             outcome,
             AVERAGE,
             f"context parallel {run.cp} needs average_in_collective: false"
-            if outcome in (REJECTED, SILENT)
+            if outcome is REJECTED
             else "run_recipe.py sets average_in_collective to false for context parallelism",
             why="With a per-token loss gradients are divided by token counts; averaging them in the collective scales them twice.",
             related=(CP,),
-            fix=Fix("average_in_collective: false", set_to(run, (AVERAGE, False)), safe=outcome is not SILENT),
+            fix=Fix("average_in_collective: false", set_to(run, (AVERAGE, False)), safe=True),
+        )
+
+    def _built(self, run: Run) -> Iterator[Finding]:
+        """No start-up check looks: what the wrapper around the model says."""
+        if any(run.flag(key) for key in _OTHER_WRAPPERS):
+            return
+        if not run.flag(PER_TOKEN) and not (run.release >= R05 and run.cp > 1 and sums_itself(run)):
+            return
+        yield self.finding(
+            run,
+            CRASH_DATA,
+            AVERAGE,
+            "calculate_per_token_loss does not go with average_in_collective",
+            why="Megatron-Core asserts it when it wraps the model, before the first step: gradients would be scaled twice.",
+            related=(PER_TOKEN,),
+            fix=Fix("average_in_collective: false", set_to(run, (AVERAGE, False)), safe=True),
         )
 
     @staticmethod

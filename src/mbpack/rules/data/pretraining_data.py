@@ -19,10 +19,6 @@ from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, set_t
 
 BLEND, PER_SPLIT, PATHS = "dataset.blend", "dataset.blend_per_split", "dataset.data_path"
 SPLIT, CACHE = "dataset.split", "dataset.path_to_cache"
-#: Switches that read indices which an earlier run left in the cache.
-FAST, DEFERRED = "dataset.fast_cache_load", "dataset.defer_npy_index_mmap"
-#: In the order in which the start-up asks for them.
-MASKS = ("dataset.reset_position_ids", "dataset.reset_attention_mask", "dataset.eod_mask_loss")
 SPLITS = ("train", "valid", "test")
 
 
@@ -198,87 +194,4 @@ class BlendedData(RejectingRule):
         return self.finding(run, REJECTED, key, message, related=related, fix=fix, station=self.slug + at)
 
 
-class IndexCache(RejectingRule):
-    """Reading cached indices needs the folder they lie in.
-
-    `fast_cache_load` and `defer_npy_index_mmap` need `path_to_cache`; the first also excludes `blend` and `data_path`, whose
-    indices depend on the split: it goes with `blend_per_split`.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
-    dataset: {fast_cache_load: true}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
-    dataset: {fast_cache_load: true, defer_npy_index_mmap: true, path_to_cache: /data/cache}
-    ```
-
-    ## Upstream
-    - all releases: Megatron-Core `blended_megatron_dataset_config.py`, `BlendedMegatronDatasetConfig.__post_init__`
-    """
-
-    code, slug = "DAT144", "data/index-cache"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.dataset is not DatasetKind.PRETRAIN:
-            return
-        for key in (FAST, DEFERRED):
-            if not run.flag(key):
-                continue
-            name = key.partition(".")[2]
-            if not run.is_set(CACHE):
-                message = f"{name} needs path_to_cache"
-                yield self._refuse(run, key, message, (CACHE,), "path_to_cache: the folder with the indices")
-            blend = _blend_key(run)
-            if key == FAST and blend is not None:
-                message = f"fast_cache_load does not work with {blend.partition('.')[2]}"
-                yield self._refuse(run, key, message, (blend,), "blend_per_split")
-
-    def _refuse(self, run: Run, key: str, message: str, related: tuple[str, ...], instead: str) -> Finding:
-        title = f"{key.partition('.')[2]}: false, or {instead}"
-        return self.finding(run, REJECTED, key, message, related=related, fix=Fix(title, set_to(run, (key, False))))
-
-
-class MaskFlags(RejectingRule):
-    """Pretraining data say how documents within a sample are separated.
-
-    `reset_position_ids`, `reset_attention_mask` and `eod_mask_loss` have no default: null is refused. Recipes set all to false.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
-    dataset: {reset_position_ids: null}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
-    dataset: {reset_position_ids: true}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.7: `training/config.py`, `GPTDatasetConfig.finalize`
-    """
-
-    code, slug = "DAT145", "data/mask-flags"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.dataset is not DatasetKind.PRETRAIN:
-            return
-        for key in MASKS:
-            if not run.is_set(key) and (run.complete or run.wrote(key)):  # recipes set them, known or not
-                name = key.partition(".")[2]
-                yield self.finding(
-                    run,
-                    REJECTED,
-                    key,
-                    f"{name} is not set",
-                    why="It has no default.",
-                    fix=Fix(f"{name}: false", set_to(run, (key, False))),
-                )
-
-
-RULES: tuple[Rule, ...] = (BlendedData(), IndexCache(), MaskFlags())
+RULES: tuple[Rule, ...] = (BlendedData(),)

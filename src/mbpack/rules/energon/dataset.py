@@ -59,86 +59,6 @@ class EnergonPath(RejectingRule):
             )
 
 
-class WorkerCounts(RejectingRule):
-    """Worker and buffer counts of an Energon dataset must not be negative.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
-    dataset: {path: data/energon, num_workers: -1}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
-    checkpoint: {pretrained_checkpoint: ckpt/base}
-    dataset: {path: data/energon, num_workers: 0}
-    ```
-
-    ## Upstream
-    - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
-    """
-
-    code, slug = "NRG111", "nrg/worker-counts"
-    releases = (R06, NIGHTLY)
-
-    #: Field and its smallest value; null is allowed except in those that are needed.
-    LEAST = (("num_workers", 0), ("num_val_workers", 0), ("shuffle_buffer_size", 1), ("max_samples_per_sequence", 1))
-    NEEDED = ("num_workers", "shuffle_buffer_size")
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not is_energon(run):
-            return
-        for name, least in self.LEAST:
-            key = f"dataset.{name}"
-            count = run.number(key)
-            if (count is None and name in self.NEEDED) or (count is not None and count < least):
-                yield self.finding(
-                    run,
-                    REJECTED,
-                    key,
-                    f"{name} of an Energon dataset must be {least} or more, found {in_yaml(count)}",
-                    fix=Fix(f"{name}: {least} or more", set_to(run, (key, least))),
-                )
-
-
-class BufferPositive(RejectingRule):
-    """The packing buffer must be positive or null.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
-    dataset: {path: data/energon, packing_buffer_size: 0}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.7 recipe=qwen3_vl_8b_peft_1gpu_h100_bf16_energon_config gpus=8 launcher=script
-    checkpoint: {pretrained_checkpoint: ckpt/base}
-    dataset: {path: data/energon, packing_buffer_size: null}
-    ```
-
-    ## Upstream
-    - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
-    """
-
-    code, slug = "NRG110", "nrg/buffer-positive"
-    releases = (R06, NIGHTLY)
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if not is_energon(run):
-            return
-        size = run.number(BUFFER)
-        if size is not None and size <= 0:
-            yield self.finding(
-                run,
-                REJECTED,
-                BUFFER,
-                f"packing_buffer_size must be positive, found {size}",
-                fix=Fix("packing_buffer_size: null (no native packing), or 8 to 16", set_to(run, (BUFFER, None))),
-            )
-
-
 class ExclusiveInBatch(RejectingRule):
     """Native Energon packing and in-batch packing exclude each other.
 
@@ -214,40 +134,6 @@ class ExclusiveDefer(RejectingRule):
             )
 
 
-class DoTest(RejectingRule):
-    """An Energon dataset has no test split.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
-    dataset: {path: data/energon, do_test: true}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=qwen3_vl_8b_peft_energon_config gpus=8 launcher=script
-    checkpoint: {pretrained_checkpoint: ckpt/base}
-    dataset: {path: data/energon, do_test: false}
-    ```
-
-    ## Upstream
-    - 0.6, 0.7: `data/builders/energon.py`, `EnergonDatasetConfig.validate`
-    """
-
-    code, slug = "NRG113", "nrg/do-test"
-    releases = (R06, NIGHTLY)
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if is_energon(run) and run.flag(DO_TEST):
-            yield self.finding(
-                run,
-                REJECTED,
-                DO_TEST,
-                "an Energon dataset has no test split of its own",
-                fix=Fix("do_test: false", set_to(run, (DO_TEST, False)), safe=True),
-            )
-
-
 class ReservedKwargs(RejectingRule):
     """dataset_kwargs of an Energon dataset is a mapping that repeats nothing of what the dataset's own fields set.
 
@@ -308,10 +194,7 @@ class ReservedKwargs(RejectingRule):
 
 RULES: tuple[Rule, ...] = (
     EnergonPath(),
-    WorkerCounts(),
-    BufferPositive(),
     ExclusiveInBatch(),
     ExclusiveDefer(),
-    DoTest(),
     ReservedKwargs(),
 )

@@ -9,7 +9,7 @@ from mbpack.config.run import Run
 from mbpack.config.settings import Unknown, walk
 from mbpack.config.shown_release import BEST_FIT
 from mbpack.config.unknown_keys import UnknownKey, unknown_keys
-from mbpack.config.wrapper import is_wrapped
+from mbpack.config.wrapper import dataset_source, is_wrapped
 from mbpack.facts.keys import OFFLINE_SWITCH, modern_name, rename_of
 from mbpack.facts.knowledge import lists_complete, newer, reach
 from mbpack.facts.releases import R05, R07
@@ -74,7 +74,7 @@ class RenamedKey(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         for key in unknown_keys(run.settings):
             rename = rename_of(run.release, key.path)
-            if rename is None:
+            if rename is None or _in_a_wrappers_dataset(run, key):
                 continue
             name = modern_name(run.release, key.path) or ""
             note = f" ({rename.note})" if rename.note and run.release >= rename.since else ""
@@ -142,7 +142,7 @@ class YamlUnknownKey(RejectingRule):
             if not run.complete and (not key.is_text or is_wrapper_key(key.path) or self._told_elsewhere(run, key)):
                 continue
             found = misplaced(run, key) or self._mistyped(run, key)
-            if not found.surely and _is_wrappers(run, key):
+            if (not found.surely and _is_wrappers(run, key)) or _in_a_wrappers_dataset(run, key):
                 continue
             if found.surely or found.why or "." not in key.path or lists_complete(run.settings.version):
                 yield self._say(run, key, found)
@@ -316,6 +316,11 @@ def _is_wrappers(run: Run, key: UnknownKey) -> bool:
     return wrapped and "." not in key.path and key.is_text and not run.complete
 
 
+def _in_a_wrappers_dataset(run: Run, key: UnknownKey) -> bool:
+    """Whether a key stands in a dataset that the wrapper makes itself, by whatever names it reads."""
+    return key.path.startswith("dataset.") and any(dataset_source(layer.root) for layer in run.settings.layers)
+
+
 @lru_cache(maxsize=1024)
 def _nearest(name: str, known: tuple[str, ...]) -> str:
     """The known name that a misspelled one most likely means, "" where none is close. Kept: fixing asks again and again."""
@@ -353,8 +358,11 @@ class WrapperKey(Rule):
         keys = [
             key
             for key in unknown_keys(run.settings)
-            if rename_of(run.release, key.path) is None
-            and (is_wrapper_key(key.path) or (_is_wrappers(run, key) and not _UNKNOWN.is_mistake(run, key)))
+            if _in_a_wrappers_dataset(run, key)
+            or (
+                rename_of(run.release, key.path) is None
+                and (is_wrapper_key(key.path) or (_is_wrappers(run, key) and not _UNKNOWN.is_mistake(run, key)))
+            )
         ]
         if keys:
             below = [layer.document.path for layer in reversed(run.settings.layers) if layer.document.inherited]

@@ -140,52 +140,6 @@ class FullIterationSpelling(RejectingRule):
             )
 
 
-class ScopeAndModules(RejectingRule):
-    """cuda_graph_scope and cuda_graph_modules cannot both be set.
-
-    Most recipes of 0.5 and later set a scope of their own, so modules alone in an override are refused on them.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    model: {cuda_graph_impl: transformer_engine, cuda_graph_modules: [mlp], use_te_rng_tracker: true}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    model:
-      cuda_graph_impl: transformer_engine
-      cuda_graph_modules: [mlp]
-      cuda_graph_scope: null
-      use_te_rng_tracker: true
-    ```
-
-    ## Upstream
-    - 0.5 to 0.7: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
-    """
-
-    code, slug = "GRA107", "graph/scope-and-modules"
-    releases = (R05, NIGHTLY)
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        scope, modules = run.value(SCOPE), run.value(MODULES)
-        if scope is None or modules is None or modules in ("full", []):
-            return
-        if run.release >= R06 and run.value(IMPL, "none") == "none":
-            return  # both are cleared first
-        place = MODULES if run.wrote(MODULES) else SCOPE
-        yield self.finding(
-            run,
-            REJECTED,
-            place,
-            f"cuda_graph_scope {scope!r} and cuda_graph_modules {modules!r} are both set",
-            why="The recipe sets the scope." if not run.wrote(SCOPE) else "",
-            related=(SCOPE, MODULES),
-            fix=Fix("cuda_graph_scope: null beside the modules", set_to(run, (SCOPE, None)), safe=True),
-        )
-
-
 class FullScopeAlone(RejectingRule):
     """The scope full stands alone.
 
@@ -234,5 +188,4 @@ RULES: tuple[Rule, ...] = (
     LocalScoped(),
     FullScopeAlone(),
     FullIterationSpelling(),
-    ScopeAndModules(),
 )

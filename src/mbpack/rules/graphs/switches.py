@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mbpack.config.graphs import IMPL, OLD_SWITCHES, graph_impl, scope_names
+from mbpack.config.graphs import IMPL, graph_impl, scope_names
 from mbpack.config.run import Run
 from mbpack.config.settings import Object
 from mbpack.facts.inference import SCOPES, graph_scopes
@@ -12,49 +12,6 @@ from mbpack.facts.releases import NIGHTLY, R05, R06
 from mbpack.rules.base import REJECTED, Finding, Fix, RejectingRule, Rule, in_yaml, set_to, words
 
 INFERENCE = "model.inference_cuda_graph_scope"
-
-
-class OldSwitches(RejectingRule):
-    """The former switches of CUDA graphs exclude each other and cuda_graph_impl.
-
-    `enable_cuda_graph` means `cuda_graph_impl: local`, `external_cuda_graph` means `transformer_engine`.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
-    model: {enable_cuda_graph: true, external_cuda_graph: true, use_te_rng_tracker: true}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_pretrain_config gpus=8 launcher=script
-    model: {external_cuda_graph: true, use_te_rng_tracker: true}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.6: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
-    """
-
-    code, slug = "GRA117", "graph/old-switches"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        on = [key for key in OLD_SWITCHES if run.flag(key)]
-        if not on:
-            return
-        names, impl = [key.rpartition(".")[2] for key in on], run.value(IMPL, "none")
-        if impl != "none":
-            yield self._refuse(run, on, f"{words(names)} cannot be set beside cuda_graph_impl {impl}", on)
-        elif len(on) > 1:
-            yield self._refuse(run, on, f"{words(names)} exclude each other", on[:1])
-
-    def _refuse(self, run: Run, on: list[str], message: str, off: list[str]) -> Finding:
-        fix = Fix(
-            f"{words(key.rpartition('.')[2] for key in off)}: false",
-            set_to(run, *((key, False) for key in off)),
-            safe=len(on) == len(off),
-        )
-        why = "Each of them names an implementation of the graphs."
-        return self.finding(run, REJECTED, on[0], message, why=why, related=(IMPL, *on), fix=fix)
 
 
 class InferenceScope(RejectingRule):
@@ -107,4 +64,4 @@ class InferenceScope(RejectingRule):
         return self.finding(run, REJECTED, INFERENCE, message, why=why, related=(IMPL,), fix=fix)
 
 
-RULES: tuple[Rule, ...] = (OldSwitches(), InferenceScope())
+RULES: tuple[Rule, ...] = (InferenceScope(),)

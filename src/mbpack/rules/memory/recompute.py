@@ -42,86 +42,6 @@ def selective_modules(run: Run) -> Sequence[str]:
     return (*names, "moe") if former else names
 
 
-class FullRecomputeMethod(RejectingRule):
-    """Full activation recompute needs a method and a number of layers.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    model: {recompute_granularity: full}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    model: {recompute_granularity: full, recompute_method: uniform, recompute_num_layers: 1}
-    ```
-
-    ## Upstream
-    - all releases: Megatron-Core `transformer_config.py`, `TransformerConfig.__post_init__`
-    """
-
-    code, slug = "REC101", "recompute/full-needs-method"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        key = "model.recompute_granularity"
-        granularity = run.value(key)
-        if granularity is None:
-            return
-        method, layers = run.value("model.recompute_method"), run.value("model.recompute_num_layers")
-        full = set_to(run, ("model.recompute_method", "uniform"), ("model.recompute_num_layers", 1))
-        if run.flag("model.cpu_offloading"):
-            yield self._refuse(
-                run,
-                key,
-                "activation recompute excludes CPU offloading",
-                Fix("one of the two: recompute_granularity null keeps the offloading", set_to(run, (key, None))),
-            )
-        if granularity not in ("full", "selective"):
-            yield self._refuse(
-                run,
-                key,
-                f"recompute_granularity must be full or selective, found {granularity}",
-                Fix("full", (*set_to(run, (key, "full")), *full)),
-            )
-            return
-        if method is not None and method not in ("block", "uniform"):
-            yield self._refuse(
-                run,
-                "model.recompute_method",
-                f"recompute_method must be block or uniform, found {method}",
-                Fix("uniform", full[:1]),
-            )
-        elif method is None and granularity == "full":
-            yield self._refuse(
-                run,
-                key,
-                "recompute_granularity full needs recompute_method and recompute_num_layers",
-                Fix("recompute_method: uniform, recompute_num_layers: 1", full, safe=True),
-            )
-        elif granularity == "full" and layers is None:
-            yield self._refuse(
-                run, key, "recompute_granularity full needs recompute_num_layers", Fix("recompute_num_layers: 1", full[1:], True)
-            )
-        if granularity == "selective" and layers is not None:
-            yield self._refuse(
-                run,
-                "model.recompute_num_layers",
-                "recompute_num_layers belongs to full recompute",
-                Fix("recompute_num_layers: null", set_to(run, ("model.recompute_num_layers", None)), True),
-            )
-        if run.flag("model.distribute_saved_activations") and run.sp:
-            yield self._refuse(
-                run,
-                "model.distribute_saved_activations",
-                "excludes sequence parallelism",
-                Fix("false", set_to(run, ("model.distribute_saved_activations", False)), True),
-            )
-
-    def _refuse(self, run: Run, key: str, message: str, fix: Fix) -> Finding:
-        return self.finding(run, REJECTED, key, message, related=("model.recompute_granularity",), fix=fix)
-
-
 class RecomputeModuleNames(RejectingRule):
     """Selective activation recompute takes a list of module names that Megatron-Core knows.
 
@@ -305,4 +225,4 @@ class GraphedDropout(RejectingRule):
         return run.number(key, off)
 
 
-RULES: tuple[Rule, ...] = (FullRecomputeMethod(), RecomputeModuleNames(), FullRecomputeWithGraphs(), GraphedDropout())
+RULES: tuple[Rule, ...] = (RecomputeModuleNames(), FullRecomputeWithGraphs(), GraphedDropout())

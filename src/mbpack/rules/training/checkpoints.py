@@ -12,7 +12,6 @@ FORMAT, LOAD, STEP = "checkpoint.ckpt_format", "checkpoint.load", "checkpoint.ck
 MAIN, OPTIM = "checkpoint.load_main_params_from_ckpt", "checkpoint.load_optim"
 RESHARD = "checkpoint.dist_ckpt_optim_fully_reshardable"
 FRUGAL = "checkpoint.distrib_optim_fully_reshardable_mem_efficient"
-ASYNC, WORKER = "checkpoint.async_save", "checkpoint.use_persistent_ckpt_worker"
 EXPORT, LOCAL = "checkpoint.also_save_hf_checkpoint", "checkpoint.non_persistent_ckpt_type"
 SOURCES = ("checkpoint.hf_source_path", "model.hf_model_id", "tokenizer.tokenizer_model")
 GLOO, DECENTRAL = "dist.use_gloo_process_groups", "dist.use_decentralized_pg"
@@ -86,40 +85,6 @@ class Loading(RejectingRule):
                 related=(RESHARD, GLOO) if late else (RESHARD,),
                 fix=Fix("distrib_optim_fully_reshardable_mem_efficient: false", set_to(run, (FRUGAL, False)), safe=True),
                 station=f"{self.slug}@{'gloo' if late else 'reshardable'}",
-            )
-
-
-class AsyncWorker(RejectingRule):
-    """Asynchronous saving needs the persistent checkpoint worker.
-
-    ## Bad
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    checkpoint: {async_save: true, save: checkpoints/run, use_persistent_ckpt_worker: false}
-    ```
-
-    ## Good
-    ```yaml
-    # mbpack: bridge=0.6 recipe=llama3_8b_sft_config gpus=8 launcher=script
-    checkpoint: {async_save: true, save: checkpoints/run, use_persistent_ckpt_worker: true}
-    ```
-
-    ## Upstream
-    - 0.3 to 0.7: `training/config.py`, `CheckpointConfig.finalize`
-    """
-
-    code, slug = "CKP102", "ckpt/async-worker"
-
-    def check(self, run: Run) -> Iterator[Finding]:
-        if run.flag(ASYNC) and not run.flag(WORKER):
-            yield self.finding(
-                run,
-                REJECTED,
-                WORKER if run.wrote(WORKER) else ASYNC,
-                "async_save needs use_persistent_ckpt_worker: true",
-                why="The worker is the process that writes while training goes on.",
-                related=(ASYNC, WORKER),
-                fix=Fix("use_persistent_ckpt_worker: true", set_to(run, (WORKER, True)), safe=True),
             )
 
 
@@ -246,4 +211,4 @@ class GlooGroups(RejectingRule):
             )
 
 
-RULES: tuple[Rule, ...] = (Loading(), AsyncWorker(), HuggingFaceExport(), GlooGroups())
+RULES: tuple[Rule, ...] = (Loading(), HuggingFaceExport(), GlooGroups())

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from mbpack.config.run import Run
-from mbpack.config.settings import Setting
-from mbpack.facts.order import stations
+from mbpack.config.settings import Setting, Unknown
+from mbpack.facts.order import position, stations
 from mbpack.rules.base import REJECTED, REJECTED_LOAD, Finding, RejectingRule, Rule, in_yaml, place, words
+from mbpack.rules.worded import Told, Worded, table_of, worded
 
 if TYPE_CHECKING:
     from mbpack.checks.evaluate import Refusal, Start
@@ -20,6 +23,10 @@ FOUND, REFUSED = "refused by rules", "refused by tables"
 TRIED = "tried"
 #: Where the start-up lies that the tables were run over.
 STARTED = "start-up"
+#: What was told of it, under the codes of the rules that speak for the checks.
+TOLD = "told by tables"
+#: Worded rules that could not be judged, each with the value that is not known.
+OPEN = "left open by tables"
 _MOST = 4
 
 
@@ -87,21 +94,28 @@ class Refused(RejectingRule):
     def check(self, run: Run) -> Iterator[Finding]:
         if not run.settings.base_known:
             return
+        from mbpack.checks.evaluate import Start
         from mbpack.facts.checks import checks  # hardly needed by `mbpack explain`
 
-        table = checks(run.release.name)
-        if table is None:
-            return
-        from mbpack.checks.evaluate import Start
-
-        start = run.memo[STARTED] = Start(run, table)
+        known = checks(run.release.name) is not None
+        start = run.memo[STARTED] = Start(run, table_of(run.release))
         said = {one.rule.slug for one in run.memo.get(FOUND, ()) if one.outcome.consequence == "rejected"}
-        refusals = start.start(whole=len(said) > 1 and not run.memo.get(TRIED))
+        whole = known and not run.memo.get(TRIED)
+        refusals = start.start(whole=whole and len(said) > 1)
+        if whole and len(said) == 1 and any(worded(refusal.name) for refusal in refusals):
+            start = run.memo[STARTED] = Start(run, start.table)
+            refusals = start.start(whole=True)
+        run.memo[OPEN] = _left_open(start) if start.values.unknown else []
+        if not known:
+            refusals = [refusal for refusal in refusals if not refusal.error and worded(refusal.name) is not None]
         if not refusals:
             return
-        if len(said) > 1:
+        if known and said:
             run.memo[REFUSED] = refusals  # all of them: which comes first can be told
-        yield from self._unsaid(run, start, refusals)
+        told: list[Finding] = run.memo.setdefault(TOLD, [])
+        for finding in self._unsaid(run, start, refusals):
+            told.append(finding)
+            yield finding
 
     def says_the_same(self, before: Run, after: Run, changed: Collection[tuple[str, ...]]) -> bool:
         """Whether the tables refused nothing and came to no changed key, and would not begin at one of them now."""
@@ -119,20 +133,65 @@ class Refused(RejectingRule):
         named = {_own(setting.key) for one in found for setting in (one.setting, *one.related)}
         blamed = {_own(one.setting.key) for one in found}
         explained = False
-        for refusal in refusals:
+        told = Told()
+        for number, refusal in enumerate(refusals, 1):
+            check = refusal if not refusal.error else self._of_null(run, start, refusal)
+            rule = worded(check.name)
             if said.intersection(slugs().get(refusal.name, ())):
                 explained = True
                 continue
             if refusal.error and (explained or (found and refusal is not refusals[0])):
                 continue  # what Python stumbles over next follows from what is refused already
             reading = read(start.table, refusal, lambda key: _is_written(run, key))
-            if named.intersection(reading.keys) or any(_below(key, over) for key in reading.keys for over in blamed):
+            if any(_below(key, over) for key in reading.keys for over in blamed):
+                explained = True
+                continue
+            if rule is not None and rule.applies(run.release):
+                named.update(reading.keys)
+                explained = True
+                finding = rule.told(run, start.table, check, _station(run, start, refusal), number)
+                if told.is_new(finding):
+                    yield finding
+                continue
+            if named.intersection(reading.keys):
+                moved = self._sooner(run, start, refusal, reading) if refusal.error and not explained else None
+                if moved is not None:
+                    yield moved
                 explained = True
                 continue
             if found and self._follows(run, refusal, reading):
                 continue  # it follows from a value that is refused already
             named.update(reading.keys)
             yield self._told(run, start, refusal, reading)
+
+    @staticmethod
+    def _of_null(run: Run, start: Start, refusal: Refusal) -> Refusal:
+        """Python's error by the name of the check that it keeps from being made, where what it stumbles over is null or a number."""
+        from mbpack.checks.decided import decided_by_more
+        from mbpack.checks.read import asked
+
+        shown = [setting for key in asked(start.table, refusal).own if (setting := _setting(run, key)) is not None]
+        odd = _odd(shown)
+        if odd is None and shown and not refusal.check and len(refusal.row) == 1:
+            return refusal._replace(name=decided_by_more(start.table.block(refusal.block), refusal.row[0]))
+        return refusal._replace(name=refusal.check if odd is not None and odd.value is None else "")
+
+    @staticmethod
+    def _sooner(run: Run, start: Start, refusal: Refusal, reading: Reading) -> Finding | None:
+        """What is said of a value of another kind, where it stops the start-up before another refusal that seems to come first."""
+        kinds = ("cfg/quoted-number", "cfg/null-number")
+        found: list[Finding] = run.memo[FOUND]
+        one = next((one for one in found if one.rule.slug in kinds and _own(one.setting.key) in reading.keys), None)
+        if one is None or refusal.made:
+            return None
+        station = _station(run, start, refusal)
+        here, said = position(run.release, station), position(run.release, one.station)
+        refusing = (other for other in found if other is not one and other.outcome.consequence == "rejected")
+        if not any(here < position(run.release, other.station) < said for other in refusing):
+            return None  # it is the first as it is
+        found.remove(one)
+        moved: Finding = replace(one, station=station, offset=1)
+        return moved
 
     @staticmethod
     def _follows(run: Run, refusal: Refusal, reading: Reading) -> bool:
@@ -144,15 +203,20 @@ class Refused(RejectingRule):
 
     def _told(self, run: Run, start: Start, refusal: Refusal, reading: Reading) -> Finding:
         shown = [setting for key in reading.keys if (setting := _setting(run, key)) is not None]
-        blamed = _odd(shown) if refusal.error else None
-        shown.sort(key=lambda setting: (setting is not blamed, setting.item is None))
+        odd = _odd(shown) if refusal.error else None
+        shown.sort(key=lambda setting: (setting.item is None, setting is not odd))
         blamed = shown[0] if shown else place(run, reading.keys[0] if reading.keys else "model")
         if refusal.error:
             message = f"the start-up cannot work out {reading.condition}"
         else:
             message = f"the start-up refuses {reading.condition}"
         held = [f"{setting.key} is {_shown(setting.value)}" for setting in shown[:_MOST]]
-        rule = _rule(run, refusal, blamed) or self
+        rule = _rule(run, refusal, odd or blamed) or self
+        later = next((one for one in run.memo.get(FOUND, ()) if one.rule is rule and one.setting.key == blamed.key), None)
+        if later is not None and not refusal.made:  # the same value, said to fail later: it stops here already
+            run.memo[FOUND].remove(later)
+            moved: Finding = replace(later, outcome=REJECTED, station=_station(run, start, refusal), offset=1)
+            return moved
         made = refusal.made and blamed.item is not None
         return rule.finding(
             run,
@@ -164,6 +228,18 @@ class Refused(RejectingRule):
             station="load" if refusal.made else _station(run, start, refusal),
             offset=blamed.item.span.end if made and blamed.item is not None else 1,
         )
+
+
+def _left_open(start: Start) -> list[tuple[Worded, Unknown]]:
+    """The entries that cannot be judged, each once, with the value that is not known."""
+    from mbpack.checks.single import unknown
+
+    found: dict[Worded, Unknown] = {}
+    for name, lack in unknown(start):
+        rule = worded(name)
+        if rule is not None:
+            found[rule] = lack
+    return list(found.items())
 
 
 def _own(key: str) -> str:
@@ -198,6 +274,9 @@ def _rule(run: Run, refusal: Refusal, blamed: Setting) -> Rule | None:
     from mbpack.checks.names import slugs
 
     names: tuple[str, ...] = slugs().get(refusal.name, ())
+    entry = worded(refusal.name)
+    if entry is not None:
+        names = (entry.slug,)
     if refusal.error in ("TypeError", "AttributeError") and not refusal.made:
         names = _odd_rule(refusal.error, blamed)
     if not names:
@@ -226,16 +305,14 @@ def _shown(value: Any) -> str:
 
 
 def _station(run: Run, start: Start, refusal: Refusal) -> str:
-    """The last station before a refusal that a rule is known for."""
+    """The station of the last check before a refusal that a rule speaks for."""
     from mbpack.checks.names import slugs
 
     known, latest = stations(run.release), "topo/world-divisible"
     for name, block, row in start.names():
         if (block, row) == (refusal.block, refusal.row[0]):
             break
-        for slug in slugs().get(name, ()):
-            if known.get(slug, -1) > known[latest]:
-                latest = slug
+        latest = next((slug for slug in slugs().get(name, ()) if slug in known), latest)
     return latest
 
 
