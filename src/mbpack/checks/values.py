@@ -27,6 +27,7 @@ _AS_THE_CLASS = tuple(
         *("transformer_impl", "inference", "sequence_parallel", "fp", "bf16", "params_dtype"),
     )
 )
+_EXPERTS = "model.num_moe_experts"
 #: Number formats that are texts.
 _NAMED = ("model.moe_router_dtype",)
 #: What a class takes out of itself when it is finalized: its own value stands again.
@@ -148,6 +149,8 @@ class Values:
         if key in recipe.guessed:
             return False
         if setting.origin is Origin.DEFAULT and not key.startswith(_AS_THE_CLASS):
+            if recipe.complete and key in LEFT_OUT and recipe.values.get(_EXPERTS) is None and _EXPERTS not in recipe.guessed:
+                return True  # a dense recipe that sets one of these would not start
             if not recipe.complete or (key in LEFT_OUT and bool(recipe.likely)):
                 return False
         if key in recipe.likely and isinstance(setting.value, list):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mbpack.config.run import Run
-from mbpack.config.settings import Setting, Unknown
+from mbpack.config.settings import Object, Setting, Unknown
 from mbpack.facts.order import position, stations
 from mbpack.rules.base import REJECTED, REJECTED_LOAD, Finding, RejectingRule, Rule, in_yaml, place, words
 from mbpack.rules.worded import Told, Worded, table_of, worded
@@ -149,7 +149,8 @@ class Refused(RejectingRule):
             if rule is not None and rule.applies(run.release):
                 named.update(reading.keys)
                 explained = True
-                finding = rule.told(run, start.table, check, _station(run, start, refusal), number)
+                station = _latest(run, rule.slug, _station(run, start, refusal))
+                finding = rule.told(run, start.table, check, station, number)
                 if told.is_new(finding):
                     yield finding
                 continue
@@ -255,9 +256,13 @@ def _below(key: str, over: str) -> bool:
 def _odd(shown: list[Setting]) -> Setting | None:
     """The value that Python cannot calculate with: null first, then text, lists and mappings."""
     nulls = [setting for setting in shown if setting.value is None]
-    others = [setting for setting in shown if isinstance(setting.value, (str, list, dict))]
+    others = [setting for setting in shown if isinstance(setting.value, (str, list, dict)) or _is_mapping(setting.value)]
     odd = [*nulls, *others]
     return next((setting for setting in odd if setting.item is not None), odd[0] if odd else None)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Object) and value.target is None
 
 
 def _odd_rule(error: str, blamed: Setting) -> tuple[str, ...]:
@@ -314,6 +319,11 @@ def _station(run: Run, start: Start, refusal: Refusal) -> str:
             break
         latest = next((slug for slug in slugs().get(name, ()) if slug in known), latest)
     return latest
+
+
+def _latest(run: Run, own: str, before: str) -> str:
+    """The station of a rule, or the one that its check certainly comes after where the rule has none or an earlier one."""
+    return own if own in stations(run.release) and position(run.release, own) >= position(run.release, before) else before
 
 
 RULES: tuple[Rule, ...] = (Refused(),)
