@@ -7,7 +7,7 @@ from mbpack.rules.base import Rule
 from mbpack.rules.worded import Mend, Said, Worded
 
 INIT, _LATENT = "TransformerConfig.__post_init__", "MLATransformerConfig.__post_init__"
-_MOONLIGHT = "recipe=moonlight_16b_sft_config gpus=8"
+_DEEPSEEK = "recipe=deepseek_v2_lite_pretrain_config gpus=8"
 _POSITION = "Its keys carry the position in a part of their own, which only some of the kernels handle."
 
 
@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
         },
         {"rotary_interleaved": True},
         {"apply_rope_fusion": True, "rope_type": "rope"},
-        on=_MOONLIGHT,
+        on=_DEEPSEEK,
         text="The class of the model decides about the gate, the kind of rotary embeddings and the cache of latents, which needs\n"
         "`apply_rope_fusion: false`; interleaving is refused wherever `multi_latent_attention` is on.",
     ),
@@ -164,7 +164,7 @@ RULES: tuple[Rule, ...] = (
             ),
         },
         {"experimental_attention_variant": "dsa", "apply_rope_fusion": False, "dsa_indexer_topk_freq": 0},
-        on=_MOONLIGHT,
+        on=_DEEPSEEK,
         good={"dsa_indexer_topk_freq": 4},
         releases=(R06, NIGHTLY),
     ),
