@@ -297,7 +297,6 @@ class EvalCp(Rule):
     """
 
     code, slug = "CPL103", "cp/eval-cp"
-    notes_only = True
     releases = (R05, NIGHTLY)
     reports_unknown = False
 
