@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mbpack.config.context import Given
 from mbpack.config.document import parse
-from mbpack.engine.doctor import examine
+from mbpack.engine.doctor import Request, examine, judge
 from mbpack.engine.result import Result
 from mbpack.report.candidates import holds_for, question
 from mbpack.report.json import file_data
@@ -90,3 +90,14 @@ def test_the_json_says_which_input_a_finding_depends_on() -> None:
     (finding,) = (one for one in data["findings"] if one["slug"] == "seq/model-dataset-equal")
     held = finding["holds_for"]
     assert (held["input"], held["number"], held["of"]) == ("launcher", 1, 2)
+
+
+def test_releases_differ_also_where_nobody_names_the_recipe() -> None:
+    text = "dataset: {seq_length: 4096, pack_sequences_in_batch: true}\ntrain: {micro_batch_size: 2, global_batch_size: 16}\n"
+    text += "model: {seq_length: 4096, pipeline_model_parallel_size: 2}\n"
+    result = judge(Request([parse(text)], Given(gpus=8, launcher="script"), all_releases=True))
+    assert result.candidates is not None
+    (found,) = (finding for finding in result.by_release if finding.rule.slug == "pp/inbatch-variable-seq")
+    assert found.holds_for is not None
+    assert (found.holds_for.input, found.holds_for.such_as) == ("bridge", ("0.3",))
+    assert not any(finding.holds_for is None for finding in result.by_release)

@@ -78,7 +78,7 @@ def judge(request: Request) -> Result:
 
         doubt(request, result, _judged)
     told = result.context.sources.get("bridge") if result.context is not None else None
-    if request.all_releases and told in ("default", "file") and result.candidates is None:
+    if request.all_releases and told in ("default", "file"):
         from mbpack.engine.over_releases import other_releases
 
         result.by_release = other_releases(

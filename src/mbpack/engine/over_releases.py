@@ -20,6 +20,8 @@ from mbpack.rules.base import Finding, HoldsFor
 
 #: What a context says of a release that nobody named.
 ASSUMED = ("default", "file")
+#: The share of the recipes of a release from which on a finding is worth a word about that release.
+USUAL = 0.5
 
 
 def other_releases(result: Result, judge: Callable[[str], Result]) -> tuple[Finding, ...]:
@@ -56,7 +58,14 @@ def _fitting(result: Result, assumed: Release) -> Iterator[Release]:
 
 
 def _grave(result: Result) -> list[Finding]:
-    return [finding for finding in result.findings if finding.outcome.severity != "info"]
+    few = result.candidates.few if result.candidates is not None else ()
+    return [finding for finding in (*result.findings, *few) if finding.outcome.severity != "info"]
+
+
+def _is_usual(finding: Finding) -> bool:
+    """Whether a finding holds for most recipes, where nobody names one: each release has recipes of its own."""
+    held = finding.holds_for
+    return held is None or held.input != "recipe" or held.number >= USUAL * held.of
 
 
 def _differing(found: dict[str, list[Finding]]) -> Iterator[Finding]:
@@ -65,7 +74,7 @@ def _differing(found: dict[str, list[Finding]]) -> Iterator[Finding]:
         for finding in findings:
             held.setdefault((finding.rule.code, finding.outcome.consequence), {}).setdefault(name, finding)
     for by_release in held.values():
-        if len(by_release) == len(found):
+        if len(by_release) == len(found) or not any(map(_is_usual, by_release.values())):
             continue
         finding = next(reversed(by_release.values()))
         fix = finding.fix._replace(edits=(), safe=False) if finding.fix is not None else None
