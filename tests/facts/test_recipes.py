@@ -109,6 +109,11 @@ def test_a_recipe_whose_name_ends_with_its_nodes(release: str) -> None:
     assert (usual.value("model.pipeline_model_parallel_size"), usual.value("model.expert_model_parallel_size")) == (16, 64)
 
 
+@pytest.mark.parametrize("release", ["0.6", "0.7", "nightly"])
+def test_that_name_is_an_old_one_later(release: str) -> None:
+    assert get(release, "deepseek_v3_pretrain_config_32nodes").name == "deepseek_v3_pretrain_256gpu_h100_bf16_32nodes_config"
+
+
 @pytest.mark.parametrize("name", ["", "llama", "nope_config", ".aliases", ".paths", "a\tb", "../x"])
 def test_an_unknown_name_is_none(name: str) -> None:
     assert find("0.6", name) is None

@@ -28,6 +28,7 @@ OF_TYPE: dict[str, dict[str, Any]] = {
     "deepseek_v3": {"scoring_func": "sigmoid"},
     "glm4_moe": {"scoring_func": "sigmoid"},
     "glm4v_moe": {"use_qk_norm": False},
+    "qwen3_next": {"full_attention_interval": 4},
 }
 OF_MODEL: dict[str, dict[str, Any]] = {
     "zai-org/GLM-4.5": {"num_nextn_predict_layers": 1},
