@@ -180,6 +180,9 @@ def test_a_script_that_starts_a_program_gives_it_its_arguments(doctor: Call, fol
         "cat <<'PY' | tee job.py\n{}PY\ntorchrun --nproc_per_node=8 ./job.py --mbs 4\n",
         "uv run python -m torch.distributed.run --nproc_per_node=8 - --mbs 4 <<'PY'\n{}PY\n",
         "srun --container-image=a.sqsh \\\n  --ntasks-per-node=8 python3 - --mbs 4 <<PY\n{}PY\n",
+        "read -r -d '' CODE <<'PY'\n{}PY\nsrun --ntasks-per-node=8 --container-image=a.sqsh python -u -c \"$CODE\" --mbs 4\n",
+        "read -rd '' CODE <<'PY' || true\n{}PY\nsrun --ntasks-per-node=8 python3 -c \"${{CODE}}\" --mbs 4\n",
+        "CODE=$(cat <<'PY'\n{}PY\n)\nOTHER=$(cat <<'PY'\nprint(1)\nPY\n)\nsrun -n 8 python -c \"$CODE\" --mbs 4\n",
     ],
 )
 def test_programs_written_in_a_script(doctor: Call, folder: Path, script: str) -> None:

@@ -163,6 +163,11 @@ def _program_of(path: str, started: Started, written: Sequence[Here]) -> tuple[s
     name = started.program.text
     if name == "-":
         return next(((here.text, path) for here in written if not here.file and here.line == started.program.line), None)
+    if name.startswith("${shell:"):  # the text of a variable, told by its name or by the place where it is made
+        line, mark = started.program.line, f"${name[8:-1]}"
+        held = [here for here in written if here.file == mark or (here.file.startswith("$") and here.line == line)]
+        if held:
+            return held[-1].text, path
     base = name.rpartition("/")[2]
     inside = [here for here in written if here.file == base and here.line < started.program.line]
     if inside:

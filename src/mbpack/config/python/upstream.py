@@ -36,6 +36,10 @@ _CLASS_NAME: Final = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 _OVERRIDES: Final = frozenset(
     {"process_config_with_overrides", "create_omegaconf_dict_config", "apply_overrides", "parse_hydra_overrides"}
 )
+#: Functions that write a few fields of the object they are given, some of them under conditions, and nothing else.
+_WRITES: Final = {
+    "apply_flex_dispatcher_backend": ("moe_token_dispatcher_type", "moe_flex_dispatcher_backend", "moe_shared_expert_overlap")
+}
 _DEFAULT_SCHEMES: Final = ("lora", "LoRA")
 #: Methods that only say something.
 _SPEAKING: Final = frozenset({"info", "debug", "warning", "error", "exception", "critical", "log", "print"})
@@ -66,6 +70,8 @@ class Upstream(Statements, Given):
             return self._recipe(function, arguments, node)
         if name == CONTAINER or (path.startswith(("megatron.", "transformer_engine.")) and _CLASS_NAME.fullmatch(name)):
             return self.construct(path, arguments, node)
+        if name in _WRITES and path.startswith("megatron.") and self._written_by(name, arguments, node):
+            return NONE
         if name in ("ArgumentParser",):
             return self.parser(node)
         if name in ("from_hf_pretrained", "from_hf_config") and "AutoBridge" in path:
@@ -78,6 +84,15 @@ class Upstream(Statements, Given):
         if path.startswith("os.environ.") or name in ("lower", "upper"):
             return NOTHING
         return self.lost(arguments, node, ast.unparse(node.func))
+
+    def _written_by(self, name: str, arguments: Arguments, node: ast.Call) -> bool:
+        """A function of upstream writes fields of its first argument; whether that is one object for sure."""
+        owner = arguments.get(0, "model_config")
+        if owner is None or self.record(owner) is None:
+            return False
+        for field in _WRITES[name]:
+            self.set(owner, field, Unknown(f"written by {name}()"), self.place(node))
+        return True
 
     def _nemo_run(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """NeMo-Run's scripts and executors are kept as they are made, and what is run with which."""

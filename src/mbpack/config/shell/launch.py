@@ -249,6 +249,9 @@ class _Reading:
         at = next((i for i, word in enumerate(words) if _base(word).endswith(".py") or _base(word) in SUBMITTERS), None)
         if at is None:
             at = next((i for i, word in enumerate(words) if word.chars == "-" and i > 0), None)
+            if at is None:  # a program in a variable
+                at = next((i + 1 for i, word in enumerate(words[:-1]) if word.chars == "-c" and i > 0), None)
+                at = at if at is not None and not words[at].known else None
             if at is not None and any(_PYTHON.match(_base(word)) for word in words[:at]):
                 self._start(words, at, reader)
             return

@@ -10,12 +10,16 @@ from msgspec import Struct
 #: A here-document: what its line says before and after the mark, the word that ends it, and whether the shell leaves it as it is.
 _HERE = re.compile(r"""<<(-?)[ \t]*(?:'([A-Za-z_]\w*)'|"([A-Za-z_]\w*)"|([A-Za-z_]\w*))""")
 _INTO = re.compile(r"(?:>\s*|\btee\s+(?:-\w+\s+)*)[\"']?([\w./${}-]+\.py)\b")
+#: ``read -r -d '' NAME`` and ``NAME=$(cat`` in front of a here-document.
+_HELD = re.compile(r"""(?:^|[\s;(])(?:read\s+(?:-\w+\s+(?:''|"")?\s*)*([A-Za-z_]\w*)\s*$|([A-Za-z_]\w*)="?\$\(\s*cat\s*$)""")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _PYTHON = re.compile(r"\bpython[\d.]*\b|\btorchrun\b|\btorch\.distributed\.run\b")
 
 
 class Here(Struct, frozen=True):
     """A program in a here-document: the line of its command, the file it is written into ("" where it is run), and its text.
+
+    ``file`` is ``$NAME`` where a variable of that name takes it.
 
     The text begins with empty lines, so that its lines are those of the script.
     """
@@ -40,12 +44,14 @@ def programs_in(source: str, variables: Mapping[str, str]) -> Iterator[Here]:
             return
         command = _logical(lines, index)
         into = _INTO.search(command)
+        held = _HELD.search(lines[index][: match.start()])
         body = [line.lstrip("\t") if match[1] else line for line in lines[index + 1 : last]]
-        if into is not None or _PYTHON.search(command):
+        if into is not None or held is not None or _PYTHON.search(command):
             written = "\n".join(body)
             text = _filled(written, variables) if match[4] else written
             if text is not None:
-                yield Here(index + 1, into[1].rpartition("/")[2] if into else "", "\n" * (index + 1) + text + "\n")
+                file = into[1].rpartition("/")[2] if into else f"${held[1] or held[2]}" if held else ""
+                yield Here(index + 1, file, "\n" * (index + 1) + text + "\n")
         index = last + 1
 
 
