@@ -339,3 +339,10 @@ def test_a_folder_that_is_not_known_is_shown_as_dots(doctor: Call, folder: Path)
     answer = doctor("run.sh")
     assert answer.code == 2
     assert ".../far/train.py, not found beside it" in answer.err
+
+
+def test_an_enum_is_spelled_in_python(mbpack: Call, folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN.replace("cfg.train.micro_batch_size = 2", 'cfg.model.attention_backend = "fused"'))
+    answer = mbpack("doctor", "train.py")
+    assert "AttnBackend.fused of megatron.core.transformer.enums, or None" in " ".join(answer.out.split())
+    assert "_target_" not in answer.out

@@ -147,3 +147,9 @@ def test_a_dataset_that_the_wrapper_makes_is_the_wrapper_s_to_read(bridge: str) 
 @pytest.mark.parametrize("bridge", ["0.6", "0.7"])
 def test_without_such_a_key_a_renamed_one_is_an_error_below_a_wrapper_too(bridge: str) -> None:
     assert "cfg/renamed-key" in errors(doctor(PACKED.replace("  my_packed_sft_dir: /packs\n", ""), bridge))
+
+
+def test_specs_over_a_recipe_that_nobody_knows_are_no_warning() -> None:
+    text = PACKED.replace("nemotron_3_super_sft_config", "of_my_own_sft_config").replace("  my_packed_sft_dir: /packs\n", "")
+    (found,) = [finding for finding in doctor(text, "0.5").findings if finding.rule.slug == "cfg/nested-under-none"]
+    assert found.outcome.severity == "info"

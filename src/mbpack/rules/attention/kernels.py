@@ -243,6 +243,9 @@ class BackendString(Rule):
             refused = asked in ("flash", "unfused") and judge(run, asked) is not None
         except (Unknown, WrongKind):
             refused = True
+        if run.settings.python:
+            now = "None, which chooses as now"
+            return Fix(now if refused else f"AttnBackend.{asked} of {ENUM_PATH.rpartition('.')[0]}, or {now}")
         if refused:
             return Fix(f"attention_backend: null, which chooses as now; {asked} may not take the rows of this run")
         return Fix(f"{{_target_: {ENUM_PATH}, _call_: true, _args_: {choice}}}, or null, which chooses as now")

@@ -117,9 +117,11 @@ class NestedUnderNone(RejectingRule):
             return
         fix = Fix(f"_target_: {target}", (Edit("set", f"{path}._target_", target),), safe=True)
         if not run.settings.base_known:
+            # a recipe of one's own, or a wrapper's dataset: nothing is known of the specs there
+            own = run.context.own_recipe is not None or "dataset" in run.context.clouded
             yield self.finding(
                 run,
-                NOTE.as_warning(),
+                NOTE if own else NOTE.as_warning(),
                 SPECS,
                 f"{path} has no _target_: right only when the recipe already holds specs",
                 why="Below a null field the mapping becomes a plain dictionary and the start-up fails.",
