@@ -224,3 +224,12 @@ def test_what_paths_and_fields_say_of_the_model(bridge: str, text: str, start: s
         assert all(
             recipe is not None and "freeze_language_model" in (fields(recipe.model_class or "") or {}) for recipe in recipes
         )
+
+
+def test_what_is_said_before_an_input_is_unknown_counts() -> None:
+    text = "model: {deterministic_mode: true, cross_entropy_loss_fusion: true}\n"
+    result = examine([parse(text)], Given("0.3", gpus=8, launcher="script"))
+    assert "attn/deterministic" in {entry.rule.slug for entry in result.not_checked}
+    (finding,) = (finding for finding in result.findings if finding.rule.slug == "attn/deterministic")
+    assert finding.setting.key == "model.cross_entropy_loss_fusion"
+    assert finding.holds_for is None

@@ -233,12 +233,15 @@ def _ask(
 
 
 def _said(rule: Rule, part: Part, failed: list[str]) -> tuple[list[Finding], Unknown | _Stop | None]:
+    found: list[Finding] = []  # what is said before an input is unknown counts
     try:
-        return list(rule.check(part.run)), None
+        for finding in rule.check(part.run):
+            found.append(finding)
+        return found, None
     except Unknown as unknown:
-        return [], unknown
+        return found, unknown
     except WrongKind as wrong:
-        return [], _Stop(wrong.setting, rule.stops_at(part.run))
+        return found, _Stop(wrong.setting, rule.stops_at(part.run))
     except Fork:
         raise
     except Exception as error:
