@@ -31,6 +31,8 @@ from tests.conftest import load_cases
 RELEASES = ("0.3", "0.4", "0.5", "0.6")
 #: The share that must be found, rules of one file that may stay unchecked on average, and candidates that are asked one by one.
 FOUND, UNCHECKED, ASKED = 0.9, 15.0, 8
+#: A file that changes nothing.
+NOTHING_WRITTEN = "logger: {log_interval: 10}\n"
 #: What a case names and may go without.
 TAKEN = ("recipe", "launcher", "bridge")
 
@@ -104,11 +106,23 @@ def is_shared(row: dict[str, Any], result: Result) -> bool:
     """Whether some of the candidates, asked one by one, all refuse the file."""
     if result.candidates is None:
         return True
-    if row["check"] in told(unnamed({**row, "yaml": "logger: {log_interval: 10}\n"}, row["recipe"])):
+    if row["check"] in told(unnamed({**row, "yaml": NOTHING_WRITTEN}, row["recipe"])):
         return False  # a fault that the recipe has by itself is not the file's
     names = result.candidates.names
     asked = random.Random(row["id"]).sample(names, min(ASKED, len(names)))
-    return all(unnamed(row, name).verdict == "rejected" for name in asked)
+    return all(is_refused(row, name) for name in asked)
+
+
+def is_refused(row: dict[str, Any], name: str) -> bool:
+    """Whether a recipe refuses a row for something that it does not refuse by itself: too few GPUs for it are not the file's fault."""
+    by_itself = refusals(unnamed({**row, "yaml": NOTHING_WRITTEN}, name))
+    return bool(refusals(unnamed(row, name)) - by_itself)
+
+
+def refusals(result: Result) -> set[tuple[str, str]]:
+    """The certain refusals of a result, each with what it says."""
+    certain = (finding for finding in result.findings if finding.holds_for is None)
+    return {(finding.rule.slug, finding.message) for finding in certain if finding.outcome.consequence == "rejected"}
 
 
 def cases() -> Iterator[dict[str, Any]]:
