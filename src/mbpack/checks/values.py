@@ -148,8 +148,10 @@ class Values:
             return True
         if key in recipe.guessed:
             return False
+        if key == _EXPERTS and recipe.guessed and setting.value is None:
+            return False  # nobody knows the public model, so neither whether it has experts
         if setting.origin is Origin.DEFAULT and not key.startswith(_AS_THE_CLASS):
-            if recipe.complete and key in LEFT_OUT and recipe.values.get(_EXPERTS) is None and _EXPERTS not in recipe.guessed:
+            if recipe.complete and key in LEFT_OUT and recipe.values.get(_EXPERTS) is None and not recipe.guessed:
                 return True  # a dense recipe that sets one of these would not start
             if not recipe.complete or (key in LEFT_OUT and bool(recipe.likely)):
                 return False
