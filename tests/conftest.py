@@ -49,9 +49,10 @@ def data_dir() -> Path:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """The whole suite runs on all processors; what is named on the command line runs in one process, as a debugger needs it."""
-    whole = config.args_source is config.ArgsSource.TESTPATHS
+    whole = config.args_source is config.ArgsSource.TESTPATHS and not hasattr(config, "workerinput")  # nor what one starts
     if whole and getattr(config.option, "numprocesses", 0) is None and not config.option.usepdb:
-        config.option.numprocesses = "auto"
+        own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        config.option.numprocesses = min(own or 1, 4)  # xdist's "auto" counts the machine's, which a container has a share of
         config.option.dist = "worksteal"  # neighbours in one process, where what they share is kept
 
 
