@@ -297,7 +297,7 @@ _NATIVE = (
 #: ``_validate_global_batch_packing``; the stations of dynamic context parallelism are those of nightly.
 _ONLINE = (
     "gbp/dataset-class",
-    "new/dcp-scheduler",
+    "dcp/scheduler",
     "gbp/mcore-scheduler",
     "gbp/mbs-one",
     "gbp/per-token-loss",

@@ -119,8 +119,7 @@ class DynamicScheduler(RejectingRule):
     - nightly: `training/config.py`, `_validate_global_batch_packing`
     """
 
-    code, slug = "DCP107", "new/dcp-scheduler"
-    topic = "dcp"
+    code, slug = "DCP107", "dcp/scheduler"
     releases = (NIGHTLY, NIGHTLY)
 
     def check(self, run: Run) -> Iterator[Finding]:
