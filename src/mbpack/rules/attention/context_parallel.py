@@ -27,6 +27,7 @@ from mbpack.rules.base import (
     is_number,
     set_to,
 )
+from mbpack.rules.lookup import packs_online
 from mbpack.rules.parallel.stage_counts import layers_of
 
 PER_TOKEN, AVERAGE = "model.calculate_per_token_loss", "ddp.average_in_collective"
@@ -163,7 +164,7 @@ class AverageInCollective(RejectingRule):
 
     def _built(self, run: Run) -> Iterator[Finding]:
         """No start-up check looks: what the wrapper around the model says."""
-        if any(run.flag(key) for key in _OTHER_WRAPPERS):
+        if any(run.flag(key) for key in _OTHER_WRAPPERS) or packs_online(run):  # the start-up check of such packing asks the same
             return
         if not run.flag(PER_TOKEN) and not (run.release >= R05 and run.cp > 1 and sums_itself(run)):
             return
