@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mbpack.config.run import Run
-from mbpack.config.settings import ABSENT, Object, Setting, Unknown
+from mbpack.config.settings import ABSENT, Object, Setting, Unknown, WrongKind
 from mbpack.facts.keys import path_in
 from mbpack.facts.releases import R03, R06, Release
 from mbpack.rules.base import REJECTED, REJECTED_LOAD, Edit, Finding, Fix, RejectingRule, in_yaml, place, set_to
@@ -84,6 +84,7 @@ class Worded(RejectingRule):
         good: Mapping[str, Any] | None = None,
         text: str = "",
         releases: tuple[Release, Release] | None = None,
+        only_with: str = "",
     ) -> None:
         self.code, self.slug = code, slug  # type: ignore[misc]
         self.title, self.text, self.on, self.section = title, text, on, section
@@ -93,6 +94,8 @@ class Worded(RejectingRule):
         self.checks = {name if ":" in name else f"{place}:{name}": said for name, said in checks.items()}
         if releases is not None:
             self.releases = releases  # type: ignore[misc]
+        #: Keys of which one must hold something for any of the checks to refuse; asked first where many recipes are judged.
+        self.only_with = tuple(self.whole(key) for key in only_with.split())
 
     def check(self, run: Run) -> Iterator[Finding]:
         """What the checks of this entry refuse, asked by themselves; a start-up is gone through once by CHK101 instead.
@@ -108,6 +111,8 @@ class Worded(RejectingRule):
             key = next(written, None)
             if key is not None:
                 raise Unknown(self.whole(key), ("recipe",))
+            return
+        if self.only_with and all(_is_off(run, key) for key in self.only_with):
             return
         table = table_of(run.release)
         start = Start(run, table)
@@ -202,6 +207,14 @@ class Worded(RejectingRule):
             upstream=tuple(dict.fromkeys(f"`{name.partition(':')[0]}`" for name in self.checks)),
             notes="",
         )
+
+
+def _is_off(run: Run, key: str) -> bool:
+    """Whether a key surely holds null or false; one that the release does not have holds nothing."""
+    try:
+        return run.value(key) in (None, False, ABSENT)
+    except (Unknown, WrongKind):
+        return False
 
 
 def _blamed(run: Run, keys: tuple[str, ...]) -> Setting:

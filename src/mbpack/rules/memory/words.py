@@ -114,6 +114,7 @@ RULES: tuple[Rule, ...] = (
         good={"recompute_modules": ["core_attn", "layernorm"]},
         text="`moe_act` needs grouped expert products, `mla_up_proj` latent attention, `gdn_norm_out` (from 0.6 on) gated delta net. Shared\n"
         "experts that overlap with the dispatcher, and layer norms or expert activations under delayed FP8 scaling, cannot be recomputed.",
+        only_with="recompute_granularity moe_layer_recompute",
     ),
     Worded(
         "REC106",

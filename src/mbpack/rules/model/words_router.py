@@ -92,6 +92,7 @@ RULES: tuple[Rule, ...] = (
         on=MOE,
         good={"moe_router_padding_for_quantization": False},
         text="`moe_router_padding_for_fp8` is the former name of `moe_router_padding_for_quantization` and switches it on.",
+        only_with="moe_router_padding_for_quantization moe_router_padding_for_fp8",
     ),
     Worded(
         "MOE110",
