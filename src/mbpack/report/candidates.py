@@ -74,13 +74,7 @@ def _start_up(result: Result, held: Candidates) -> str:
     if held.open:
         context = result.context
         lacking = [flag for name, flag in _FLAGS.items() if name in ("launcher", "gpus") and getattr(context, name) is None]
-        which = (
-            f"with {held.open}"
-            if counts
-            else "with any recipe"
-            if held.open == number
-            else f"with {held.open} of {number} recipes"
-        )
+        which = "with any recipe" if held.open == number else f"with {held.open}{'' if counts else f' of {number} recipes'}"
         counts.append(f"not to be told {which}{f' without {words(lacking)}' if lacking else ''}")
     return ", ".join(counts)
 

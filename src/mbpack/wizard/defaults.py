@@ -331,11 +331,7 @@ def _step_of_the_recipe(draft: Draft, own: int) -> tuple[int, int, str]:
     if samples and not packs:
         return own, 1, f"the recipe's {own:,} samples a step"
     if samples:
-        return (
-            slots,
-            min(mean or length, length),
-            f"{name}, in samples of {mean:,} tokens" if mean else f"{name}, were every sample full",
-        )
+        return slots, min(mean or length, length), f"{name}, in samples of {mean:,} tokens" if mean else f"{name}{_FULL}"
     if not packs and mean is not None:
         tokens = formulas.token_slots(min(mean, length), own).value
         return tokens, length, f"the recipe's {own:,} samples of {mean:,} tokens a step"
